@@ -1,0 +1,12 @@
+from cpython.buffer cimport Py_buffer
+
+from osvm.core.row cimport Rows
+
+cdef class RowSource:
+    cdef Rows rows                  # what the loops read
+    cdef Py_buffer _buffers[4]      # values, indices, indptr, row_scale
+    cdef int _n_buffers
+    cdef readonly Py_ssize_t n_rows
+    cdef readonly Py_ssize_t n_features
+    cdef readonly bint sparse
+    cdef int _take(self, object array, bint strided) except -1

@@ -1,0 +1,288 @@
+# Views of one example and of a whole matrix, without copies.
+#
+# A row is sparse (values and their column numbers) or dense (values only), in
+# any of the six combinations of types; `kind` says which, and each operation
+# reads it once per row.  Loops over examples are therefore written once, with
+# no type parameter, and the loops over non-zeros below are specialised.
+#
+# Invariants
+# - a Row never owns memory; the arrays behind it outlive it;
+# - columns of a sparse row may be unsorted and may repeat (a repeated column
+#   means the sum of its values); they are validated before a Row is made;
+# - `scale` multiplies every value, so that unit-norm inputs need no copy of X.
+from libc.stdint cimport int32_t, int64_t
+from libc.stddef cimport size_t
+
+from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
+
+cdef extern from "osvm_simd.h" nogil:
+    void OSVM_PREFETCH(const void *address)
+
+cdef enum RowKind:
+    ROW_F32_I32 = 0
+    ROW_F32_I64 = 1
+    ROW_F64_I32 = 2
+    ROW_F64_I64 = 3
+    ROW_F32_DENSE = 4
+    ROW_F64_DENSE = 5
+
+# One example.
+cdef struct Row:
+    size_t struct_size
+    const void *values
+    const void *indices     # NULL when dense
+    Py_ssize_t count        # stored values; the number of features when dense
+    Py_ssize_t step         # dense: elements from one feature to the next; sparse: 1
+    double scale            # multiplies every value
+    int kind                # a RowKind
+
+# All examples: a CSR matrix or a dense array in C, F or any other order.
+cdef struct Rows:
+    size_t struct_size
+    const void *values
+    const void *indices     # NULL when dense
+    const void *indptr      # NULL when dense; same integer type as indices
+    Py_ssize_t n_rows
+    Py_ssize_t n_features
+    Py_ssize_t row_step     # dense: elements from one row to the next
+    Py_ssize_t step         # dense: elements from one feature to the next
+    const double *row_scale  # NULL, or one factor per row
+    int kind
+
+
+# ------------------------------------------------------------- making views
+
+cdef inline void rows_get(const Rows *X, Py_ssize_t i, Row *row) noexcept nogil:
+    """Point `row` at row i of X."""
+    cdef Py_ssize_t start
+    row.struct_size = sizeof(Row)
+    row.kind = X.kind
+    row.step = X.step
+    row.scale = 1.0 if X.row_scale == NULL else X.row_scale[i]
+    if X.kind == ROW_F32_I32:
+        start = (<const int32_t *> X.indptr)[i]
+        row.count = (<const int32_t *> X.indptr)[i + 1] - start
+        row.values = <const void *> (<const float32_t *> X.values + start)
+        row.indices = <const void *> (<const int32_t *> X.indices + start)
+    elif X.kind == ROW_F64_I32:
+        start = (<const int32_t *> X.indptr)[i]
+        row.count = (<const int32_t *> X.indptr)[i + 1] - start
+        row.values = <const void *> (<const float64_t *> X.values + start)
+        row.indices = <const void *> (<const int32_t *> X.indices + start)
+    elif X.kind == ROW_F32_I64:
+        start = <Py_ssize_t> (<const int64_t *> X.indptr)[i]
+        row.count = <Py_ssize_t> (<const int64_t *> X.indptr)[i + 1] - start
+        row.values = <const void *> (<const float32_t *> X.values + start)
+        row.indices = <const void *> (<const int64_t *> X.indices + start)
+    elif X.kind == ROW_F64_I64:
+        start = <Py_ssize_t> (<const int64_t *> X.indptr)[i]
+        row.count = <Py_ssize_t> (<const int64_t *> X.indptr)[i + 1] - start
+        row.values = <const void *> (<const float64_t *> X.values + start)
+        row.indices = <const void *> (<const int64_t *> X.indices + start)
+    elif X.kind == ROW_F32_DENSE:
+        row.count = X.n_features
+        row.values = <const void *> (<const float32_t *> X.values + i * X.row_step)
+        row.indices = NULL
+    else:
+        row.count = X.n_features
+        row.values = <const void *> (<const float64_t *> X.values + i * X.row_step)
+        row.indices = NULL
+
+
+cdef inline void rows_prefetch(const Rows *X, Py_ssize_t i) noexcept nogil:
+    """Ask for row i's first cache lines; call a few rows ahead of the use."""
+    cdef Row row
+    cdef Py_ssize_t offset
+    cdef Py_ssize_t n_bytes
+    rows_get(X, i, &row)
+    n_bytes = row.count * (4 if row.kind == ROW_F32_I32 or row.kind == ROW_F32_I64
+                           or row.kind == ROW_F32_DENSE else 8)
+    if n_bytes > 1024:
+        n_bytes = 1024
+    for offset in range(0, n_bytes, 64):
+        OSVM_PREFETCH(<const char *> row.values + offset)
+    if row.indices != NULL:
+        n_bytes = row.count * (4 if row.kind == ROW_F32_I32 or row.kind == ROW_F64_I32 else 8)
+        if n_bytes > 1024:
+            n_bytes = 1024
+        for offset in range(0, n_bytes, 64):
+            OSVM_PREFETCH(<const char *> row.indices + offset)
+
+
+# ------------------------------------------------- loops over one row's values
+# Four running sums, because one would wait for each addition to finish.
+
+cdef inline double sparse_dot(const value_t *x, const index_t *j, Py_ssize_t n,
+                              const weight_t *w) noexcept nogil:
+    cdef weight_t a0 = 0, a1 = 0, a2 = 0, a3 = 0
+    cdef Py_ssize_t k = 0
+    while k + 4 <= n:
+        a0 += <weight_t> x[k] * w[j[k]]
+        a1 += <weight_t> x[k + 1] * w[j[k + 1]]
+        a2 += <weight_t> x[k + 2] * w[j[k + 2]]
+        a3 += <weight_t> x[k + 3] * w[j[k + 3]]
+        k += 4
+    while k < n:
+        a0 += <weight_t> x[k] * w[j[k]]
+        k += 1
+    return <double> ((a0 + a1) + (a2 + a3))
+
+
+cdef inline double dense_dot(const value_t *x, Py_ssize_t step, Py_ssize_t n,
+                             const weight_t *w) noexcept nogil:
+    cdef weight_t a0 = 0, a1 = 0, a2 = 0, a3 = 0
+    cdef Py_ssize_t k = 0
+    if step == 1:
+        while k + 4 <= n:
+            a0 += <weight_t> x[k] * w[k]
+            a1 += <weight_t> x[k + 1] * w[k + 1]
+            a2 += <weight_t> x[k + 2] * w[k + 2]
+            a3 += <weight_t> x[k + 3] * w[k + 3]
+            k += 4
+    while k < n:
+        a0 += <weight_t> x[k * step] * w[k]
+        k += 1
+    return <double> ((a0 + a1) + (a2 + a3))
+
+
+cdef inline void sparse_axpy(const value_t *x, const index_t *j, Py_ssize_t n,
+                             double c, weight_t *w) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef weight_t c_ = <weight_t> c
+    for k in range(n):
+        w[j[k]] += c_ * <weight_t> x[k]
+
+
+cdef inline void dense_axpy(const value_t *x, Py_ssize_t step, Py_ssize_t n,
+                            double c, weight_t *w) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef weight_t c_ = <weight_t> c
+    if step == 1:
+        for k in range(n):
+            w[k] += c_ * <weight_t> x[k]
+    else:
+        for k in range(n):
+            w[k] += c_ * <weight_t> x[k * step]
+
+
+# The same, returning the change of ||w||^2.  Summing new^2 - old^2 entry by
+# entry stays exact with repeated columns and with float32 rounding, where
+# 2c(w.x) + c^2||x||^2 would not.
+cdef inline double sparse_axpy_norm(const value_t *x, const index_t *j, Py_ssize_t n,
+                                    double c, weight_t *w) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef weight_t c_ = <weight_t> c
+    cdef double old, new, change = 0.0
+    for k in range(n):
+        old = w[j[k]]
+        w[j[k]] += c_ * <weight_t> x[k]
+        new = w[j[k]]
+        change += (new - old) * (new + old)
+    return change
+
+
+cdef inline double dense_axpy_norm(const value_t *x, Py_ssize_t step, Py_ssize_t n,
+                                   double c, weight_t *w) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef weight_t c_ = <weight_t> c
+    cdef double old, new, change = 0.0
+    for k in range(n):
+        old = w[k]
+        w[k] += c_ * <weight_t> x[k * step]
+        new = w[k]
+        change += (new - old) * (new + old)
+    return change
+
+
+cdef inline double sum_squares(const value_t *x, Py_ssize_t step, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef double total = 0.0
+    for k in range(n):
+        total += <double> x[k * step] * <double> x[k * step]
+    return total
+
+
+# ----------------------------------------------------- one row of any kind
+
+cdef inline double row_dot(const Row *x, const weight_t *w) noexcept nogil:
+    """x . w, with w a dense array over the features."""
+    cdef double total
+    if x.kind == ROW_F32_I32:
+        total = sparse_dot(<const float32_t *> x.values, <const int32_t *> x.indices, x.count, w)
+    elif x.kind == ROW_F64_I32:
+        total = sparse_dot(<const float64_t *> x.values, <const int32_t *> x.indices, x.count, w)
+    elif x.kind == ROW_F32_I64:
+        total = sparse_dot(<const float32_t *> x.values, <const int64_t *> x.indices, x.count, w)
+    elif x.kind == ROW_F64_I64:
+        total = sparse_dot(<const float64_t *> x.values, <const int64_t *> x.indices, x.count, w)
+    elif x.kind == ROW_F32_DENSE:
+        total = dense_dot(<const float32_t *> x.values, x.step, x.count, w)
+    else:
+        total = dense_dot(<const float64_t *> x.values, x.step, x.count, w)
+    return x.scale * total
+
+
+cdef inline void row_axpy(const Row *x, double c, weight_t *w) noexcept nogil:
+    """w += c x."""
+    c *= x.scale
+    if x.kind == ROW_F32_I32:
+        sparse_axpy(<const float32_t *> x.values, <const int32_t *> x.indices, x.count, c, w)
+    elif x.kind == ROW_F64_I32:
+        sparse_axpy(<const float64_t *> x.values, <const int32_t *> x.indices, x.count, c, w)
+    elif x.kind == ROW_F32_I64:
+        sparse_axpy(<const float32_t *> x.values, <const int64_t *> x.indices, x.count, c, w)
+    elif x.kind == ROW_F64_I64:
+        sparse_axpy(<const float64_t *> x.values, <const int64_t *> x.indices, x.count, c, w)
+    elif x.kind == ROW_F32_DENSE:
+        dense_axpy(<const float32_t *> x.values, x.step, x.count, c, w)
+    else:
+        dense_axpy(<const float64_t *> x.values, x.step, x.count, c, w)
+
+
+cdef inline double row_axpy_norm(const Row *x, double c, weight_t *w) noexcept nogil:
+    """w += c x; the change of ||w||^2."""
+    c *= x.scale
+    if x.kind == ROW_F32_I32:
+        return sparse_axpy_norm(<const float32_t *> x.values, <const int32_t *> x.indices,
+                                x.count, c, w)
+    if x.kind == ROW_F64_I32:
+        return sparse_axpy_norm(<const float64_t *> x.values, <const int32_t *> x.indices,
+                                x.count, c, w)
+    if x.kind == ROW_F32_I64:
+        return sparse_axpy_norm(<const float32_t *> x.values, <const int64_t *> x.indices,
+                                x.count, c, w)
+    if x.kind == ROW_F64_I64:
+        return sparse_axpy_norm(<const float64_t *> x.values, <const int64_t *> x.indices,
+                                x.count, c, w)
+    if x.kind == ROW_F32_DENSE:
+        return dense_axpy_norm(<const float32_t *> x.values, x.step, x.count, c, w)
+    return dense_axpy_norm(<const float64_t *> x.values, x.step, x.count, c, w)
+
+
+cdef inline double row_sq_norm(const Row *x) noexcept nogil:
+    """||x||^2 of a row without repeated columns."""
+    cdef double total
+    if x.kind == ROW_F32_I32 or x.kind == ROW_F32_I64 or x.kind == ROW_F32_DENSE:
+        total = sum_squares(<const float32_t *> x.values, x.step, x.count)
+    else:
+        total = sum_squares(<const float64_t *> x.values, x.step, x.count)
+    return x.scale * x.scale * total
+
+
+# ---------------------------------------------------- access to single entries
+# For code that is not in a hot loop over non-zeros (kernels on two rows).
+
+cdef inline Py_ssize_t row_index(const Row *x, Py_ssize_t k) noexcept nogil:
+    """Column of the k-th stored value."""
+    if x.indices == NULL:
+        return k
+    if x.kind == ROW_F32_I32 or x.kind == ROW_F64_I32:
+        return (<const int32_t *> x.indices)[k]
+    return <Py_ssize_t> (<const int64_t *> x.indices)[k]
+
+
+cdef inline double row_value(const Row *x, Py_ssize_t k) noexcept nogil:
+    """The k-th stored value, scaled."""
+    if x.kind == ROW_F32_I32 or x.kind == ROW_F32_I64 or x.kind == ROW_F32_DENSE:
+        return x.scale * (<const float32_t *> x.values)[k * x.step]
+    return x.scale * (<const float64_t *> x.values)[k * x.step]

@@ -1,0 +1,86 @@
+"""Build the compiled modules; everything else is declared in pyproject.toml.
+
+Every ``.pyx`` below ``osvm/`` is one extension module of the same name, so a
+new module needs no entry here.  Environment variables:
+
+``OSVM_DEBUG=1``     bounds and ``None`` checks on, C assertions on (for the test suite)
+``OSVM_ANNOTATE=1``  write Cython's annotated HTML beside the generated C
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+DEBUG = os.environ.get("OSVM_DEBUG", "") not in ("", "0")
+ANNOTATE = os.environ.get("OSVM_ANNOTATE", "") not in ("", "0")
+
+# One dictionary for every module.
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "initializedcheck": DEBUG,
+    "nonecheck": DEBUG,
+    "cdivision": True,
+    "embedsignature": True,
+    "freethreading_compatible": True,
+}
+
+# No -ffast-math (it changes subnormals for the whole process) and no
+# -march=native (the wheel must run elsewhere): wide instructions are chosen at
+# run time, see osvm/core/simd.h.
+FLAGS = {
+    "unix": ["-O3", "-std=c11", "-fno-math-errno", "-ffp-contract=off", "-Wno-unused-function"],
+    "mingw32": ["-O3", "-std=c11", "-fno-math-errno", "-ffp-contract=off"],
+    "msvc": ["/O2", "/std:c11"],
+}
+DEBUG_FLAGS = {"unix": ["-UNDEBUG", "-g"], "mingw32": ["-UNDEBUG", "-g"], "msvc": ["/UNDEBUG"]}
+
+SHARED = "osvm._cyutility"  # Cython's memoryview code, compiled once for all modules
+# A debug build keeps its generated C apart, or it would be taken for a release one.
+BUILD_DIR = "build/cython-debug" if DEBUG else "build/cython"
+
+
+class BuildExt(build_ext):
+    """Add the flags that the chosen compiler understands."""
+
+    def build_extensions(self):
+        kind = self.compiler.compiler_type
+        flags = FLAGS.get(kind, []) + (DEBUG_FLAGS.get(kind, []) if DEBUG else [])
+        for extension in self.extensions:
+            extension.extra_compile_args = flags + extension.extra_compile_args
+        super().build_extensions()
+
+
+def find_extensions():
+    """One extension per .pyx; all are rebuilt when a public header changes."""
+    headers = sorted(str(p) for p in Path("osvm").rglob("*") if p.suffix in (".pxd", ".h"))
+    libraries = [] if sys.platform == "win32" else ["m"]
+    extensions = [
+        Extension(
+            ".".join(path.with_suffix("").parts),
+            [str(path)],
+            depends=headers,
+            include_dirs=["osvm/core"],
+            libraries=libraries,
+        )
+        for path in sorted(Path("osvm").rglob("*.pyx"))
+    ]
+    return [Extension(SHARED, ["osvm/_cyutility.c"]), *extensions]
+
+
+setup(
+    ext_modules=cythonize(
+        find_extensions(),
+        compiler_directives=DIRECTIVES,
+        shared_utility_qualified_name=SHARED,
+        build_dir=BUILD_DIR,
+        annotate=ANNOTATE,
+        nthreads=0,
+    ),
+    cmdclass={"build_ext": BuildExt},
+)
