@@ -209,11 +209,17 @@ class Lasvm:
         return self.y[s] - self.K[s] @ self.alpha
 
     def extremes(self):
-        """i: largest g that may grow; j: smallest g that may fall (first of equals)."""
-        up = [s for s in self.active if self.alpha[s] < self.high[s]]
-        down = [s for s in self.active if self.alpha[s] > self.low[s]]
-        i = max(up, key=self.gradient) if up else None
-        j = min(down, key=self.gradient) if down else None
+        """i: largest g that may grow; j: smallest g that may fall.
+
+        Gradients within 1e-10 are equal, and of equals the first counts.
+        """
+        i = j = None
+        for s in self.active:
+            g = self.gradient(s)
+            if self.alpha[s] < self.high[s] and (i is None or g > self.gradient(i) + 1e-10):
+                i = s
+            if self.alpha[s] > self.low[s] and (j is None or g < self.gradient(j) - 1e-10):
+                j = s
         return i, j
 
     def step(self, i, j):
@@ -229,6 +235,10 @@ class Lasvm:
         )
         self.alpha[i] += size
         self.alpha[j] -= size
+        for s in (i, j):  # land on a bound exactly
+            for bound in (self.low[s], self.high[s]):
+                if abs(self.alpha[s] - bound) < 1e-12 * (self.high[s] - self.low[s]):
+                    self.alpha[s] = bound
         return True
 
     def process(self, k):
@@ -264,7 +274,7 @@ class Lasvm:
         for s in self.active:
             g = self.gradient(s)
             idle = self.alpha[s] == 0
-            if idle and ((self.y[s] < 0 and g >= g_i) or (self.y[s] > 0 and g <= g_j)):
+            if idle and ((self.y[s] < 0 and g >= g_i - 1e-10) or (self.y[s] > 0 and g <= g_j + 1e-10)):
                 continue
             keep.append(s)
         self.active = keep
