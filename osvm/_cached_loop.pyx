@@ -60,6 +60,8 @@ cdef struct Output:
     double scale_sum   # S: sum of s over the steps since the last fold
     double bias_sum
     double worst       # largest violation met in this epoch (adatron)
+    double loss        # sum of hinge losses before the steps
+    double mistakes    # scores of the wrong sign, or 0, before the steps
 
 
 cdef class OnlineLoop:
@@ -83,8 +85,8 @@ cdef class OnlineLoop:
     slack, margin, step : float
         ALMA's alpha, B and C.
     record : bool
-        Keep `trace`: one row (eta, output before the step, support, b) per example (first
-        output only).
+        Keep `trace`: one row (eta, y f before the step, support, b) per example (first output
+        only).
     keep_corrections : bool
         Keep `corrections`: (row, t) of every change, for voting.
     """
@@ -149,6 +151,12 @@ cdef class OnlineLoop:
     def t(self):
         """Examples seen by each output."""
         return np.array([self.state[q].t for q in range(self.n_outputs)])
+
+    @property
+    def progress(self):
+        """Sums over all steps and outputs: hinge losses and mistakes before each step."""
+        return (sum(self.state[q].loss for q in range(self.n_outputs)),
+                sum(self.state[q].mistakes for q in range(self.n_outputs)))
 
     @property
     def bias_(self):
@@ -281,6 +289,9 @@ cdef class OnlineLoop:
             f0 = state.scale * local[k]
             f = f0 + state.bias
             violates = y * f < 1.0
+            if violates:
+                state.loss += 1.0 - y * f
+                state.mistakes += y * f <= 0.0
             d = 0.0
             if rule == OL_SVM:
                 if violates:
@@ -364,7 +375,7 @@ cdef class OnlineLoop:
                 state.bias_sum += state.bias
             if self.record and q == 0:
                 trace[4 * k] = eta
-                trace[4 * k + 1] = f
+                trace[4 * k + 1] = y * f
                 trace[4 * k + 2] = self.support
                 trace[4 * k + 3] = state.bias
         return changed
