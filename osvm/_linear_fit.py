@@ -114,7 +114,9 @@ class Plan:
         eta = size / max(1.0, slope)
         return self._with_first_step(eta)
 
-    def with_tried_t0(self, X: RowSource, targets: Array, order: Array, dtype: Any) -> Plan:
+    def with_tried_t0(
+        self, X: RowSource, targets: Array, n_out: int, order: Array, dtype: Any
+    ) -> Plan:
         """t0 by trial on a sample: the first step size that learns it best.
 
         Step sizes are doubled or halved for as long as the average loss of
@@ -123,7 +125,6 @@ class Plan:
         if not self.needs_t0():
             return self
         sample = order[:_TRIAL_ROWS]
-        n_out = 1 if targets.dtype == np.float64 else int(targets.max()) + 1
 
         def cost(exponent: int) -> float:
             plan = self._with_first_step(2.0**exponent)
@@ -265,7 +266,10 @@ def run(
         part = None
         if record is not None:
             part = {key: a[offset + start : offset + stop] for key, a in record.items()}
+        loss, errors = learner.loss_sum, learner.error_sum
         learner.run(X, targets, order, start, stop, weight, part)
-        start = stop
         if progress is not None:
-            progress.update(int(learner.seen), loss=learner.loss_sum, errors=learner.error_sum)
+            progress.add(
+                stop - start, loss=learner.loss_sum - loss, errors=learner.error_sum - errors
+            )
+        start = stop
