@@ -1,0 +1,16 @@
+from osvm.core.smat cimport SMat
+from osvm.core.svec cimport SVec
+
+cdef class ScaledVector:
+    cdef SVec w                     # what the loops read and change
+    cdef readonly object v          # the arrays behind it
+    cdef readonly object u
+
+cdef class ScaledMatrix:
+    cdef SMat w
+    cdef readonly object v
+    cdef readonly object u
+    cdef readonly object scale
+    cdef readonly object sq_v
+    cdef readonly object avg_scale
+    cdef object _work
