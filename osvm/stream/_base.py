@@ -161,8 +161,7 @@ class Reader:
         self.close()
 
     def _matrix(self, values: Any, indices: Any, indptr: Any) -> csr_array:
-        X = csr_array((values, indices, indptr), shape=(len(indptr) - 1, self.n_features))
-        return X
+        return csr_array((values, indices, indptr), shape=(len(indptr) - 1, self.n_features))
 
 
 class LineReader(Reader):

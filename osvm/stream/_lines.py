@@ -38,6 +38,7 @@ class LineSource:
         self.start = self.stop = self._filled = 0
         self._offset = offset  # of buffer[0] in the data
         self._ended = False
+        self._added = 0  # line feeds that are not in the data
 
     @property
     def name(self) -> str:
@@ -46,7 +47,7 @@ class LineSource:
     @property
     def offset(self) -> int:
         """Where buffer[start] lies in the (decompressed) data."""
-        return self._offset + self.start
+        return self._offset + min(self.start, self._filled - self._added)
 
     def seek(self, offset: int) -> None:
         """Go to a byte offset that `offset` once gave."""
@@ -66,12 +67,29 @@ class LineSource:
         """
         if self.start < self.stop:
             return True
-        rest = self._filled - self.stop
-        self.buffer[:rest] = self.buffer[self.stop : self._filled]
-        self._offset += self.stop
-        self.start = self.stop = 0
+        self._shift()
+        return self._read_on(0)
+
+    def extend(self) -> bool:
+        """Keep buffer[start:stop] and bring more lines after it; False at the end of the data."""
+        before = self.stop - self.start
+        self._shift()
+        return self._read_on(before)
+
+    def _shift(self) -> None:
+        """Drop what lies before `start`."""
+        rest = self._filled - self.start
+        self.buffer[:rest] = self.buffer[self.start : self._filled]
+        self._offset += self.start
+        self.stop -= self.start
+        self.start = 0
         self._filled = rest
-        searched = 0
+
+    def _read_on(self, searched: int) -> bool:
+        """Read until there is a line end at or after `searched`."""
+        if searched == 0:
+            self.stop = 0
+        held = self.stop
         while True:
             room = len(self.buffer) - PAD - 1
             if self._filled == room and not self._ended:
@@ -85,11 +103,12 @@ class LineSource:
                     got = self.bytes.readinto(view[self._filled : room])
             if not got:
                 self._ended = True
-                if self._filled == 0:
+                if self._filled == held:
                     return False
                 self.buffer[self._filled] = 10
                 if self.buffer[self._filled - 1] != 10:
                     self._filled += 1
+                    self._added = 1
                 self.stop = self._filled
                 self._mark_end()
                 return True

@@ -126,7 +126,7 @@ class ByteSource:
         elif self.compression == "xz":
             import lzma
 
-            self._file = lzma.LZMAFile(inner)
+            self._file = lzma.LZMAFile(inner)  # noqa: SIM115
         elif self.compression == "zstd":
             self._file = _open_zstd(inner, self.name)
         else:
@@ -146,7 +146,9 @@ class ByteSource:
     def _broken(self, error: Exception) -> Exception:
         if self.compression is None:
             return error
-        return FormatError(self.name, 0, 0, f"broken or truncated {self.compression} data: {error}")
+        return FormatError(
+            self.name, 0, 0, f"broken or truncated {self.compression} data: {error}"
+        )
 
     def restart(self) -> None:
         """Go back to the first byte."""
@@ -211,7 +213,7 @@ class _Joined(io.RawIOBase):
 
 def _open_zstd(raw: Any, name: str) -> Any:
     try:
-        from compression import zstd  # type: ignore[import-not-found]  # Python 3.14
+        from compression import zstd  # Python 3.14
 
         return zstd.ZstdFile(raw)
     except ImportError:

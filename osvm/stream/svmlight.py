@@ -7,6 +7,7 @@ pass (which looks at the ends of the lines only and runs at memory speed).
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -80,8 +81,7 @@ class SvmlightReader(LineReader):
         if n_features is None and not seekable:
             self.close()
             raise ValueError(
-                f"{self.name} cannot be read twice to find the number of columns; "
-                "pass n_features"
+                f"{self.name} cannot be read twice to find the number of columns; pass n_features"
             )
         if seekable and (n_features is None or zero_based == "auto"):
             smallest, largest = self._survey(zero_based)
@@ -156,7 +156,7 @@ class SvmlightReader(LineReader):
         values, indices, indptr, labels, label_ptr, qids = self._parser.take()
         X = self._matrix(values, indices, indptr)
         if self.multilabel:
-            y: Any = [tuple(labels[a:b].tolist()) for a, b in zip(label_ptr, label_ptr[1:])]
+            y: Any = [tuple(labels[a:b].tolist()) for a, b in pairwise(label_ptr)]
         else:
             y = labels
         return (X, y, qids) if self.query_id else (X, y)
