@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from compile_client import compile_client
+
+from tests.compile_client import compile_client
 
 
 @pytest.fixture(scope="session")

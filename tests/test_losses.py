@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compile_client import compile_client
 from scipy import LowLevelCallable
 
 from osvm import losses, taxonomy
 from osvm._parts import LossSpec
+from tests.compile_client import compile_client
 
 ROOT = Path(__file__).resolve().parents[1]
 
