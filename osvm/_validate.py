@@ -17,6 +17,7 @@ Phrases follow scikit-learn's where a user (or its test suite) looks for them.
 from __future__ import annotations
 
 import copy
+import numbers
 import sys
 import warnings
 from typing import Any
@@ -540,7 +541,7 @@ def check_sample_weight(
     """
     if sample_weight is None:
         return None
-    if np.ndim(sample_weight) == 0 and not sp.issparse(sample_weight):
+    if isinstance(sample_weight, numbers.Real):
         sample_weight = np.full(n_rows, sample_weight)
     if sp.issparse(sample_weight):
         raise ValueError("sample_weight must be a dense vector; use .toarray().ravel().")
@@ -563,6 +564,8 @@ def check_sample_weight(
             f"Negative values in data passed to `sample_weight`: row {row} has {out[row]}. "
             "Weights must be 0 or more."
         )
+    if n_rows and not out.any():
+        raise ValueError("Sample weights are all zero: nothing can be learnt from these rows.")
     return out
 
 

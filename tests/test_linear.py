@@ -1,5 +1,6 @@
 """The linear estimators: trajectories, streams, labels, weights, errors."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -249,7 +250,7 @@ def test_any_cut_of_a_stream_gives_the_same_model(cuts, which, classes):
     whole = clone(STREAMED[which]).partial_fit(X, y, classes=range(classes))
     parts = clone(STREAMED[which])
     edges = [0, *sorted(cuts), N]
-    for start, stop in zip(edges[:-1], edges[1:]):
+    for start, stop in itertools.pairwise(edges):
         parts.partial_fit(X[start:stop], y[start:stop], classes=range(classes))
     assert np.array_equal(whole.coef_, parts.coef_)
     assert np.array_equal(whole.intercept_, parts.intercept_)
@@ -300,7 +301,7 @@ def test_growing_from_two_classes_keeps_the_binary_scores():
     model = osvm.LinearClassifier(reg=0.01).partial_fit(X, y[: len(X)])
     scores = model.decision_function(X)
     empty = np.zeros((1, D))
-    model.partial_fit(empty, [2], sample_weight=[0.0])
+    model.partial_fit(empty, [2], sample_weight=[1e-300])
     shrink = (model.decision_function(X)[:, 1] - model.intercept_[1]) / (
         scores - model._learner.intercept[1]
     )
