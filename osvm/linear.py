@@ -227,7 +227,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         labels = _validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
         weight = None
         if sample_weight is not None:
-            weight = _validate.check_sample_weight(sample_weight, source.n_rows)
+            weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
         known = self.__dict__
         index = known.get("_index")
         if index is None:
@@ -535,7 +535,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
         """
         source, rows = self._open(X)
         targets = _validate.check_y_regression(y, source.n_rows)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows)
+        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
         _learn_one_output(self, X, source, rows, targets, weight)
         return self
 
@@ -677,7 +677,7 @@ class LinearNovelty(OutlierMixin, LinearEstimator):
         self
         """
         source, rows = self._open(X)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows)
+        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
         _learn_one_output(self, X, source, rows, np.ones(source.n_rows), weight)
         return self
 
