@@ -83,12 +83,13 @@ def check_sample_weight(
     n_rows: int,
     *,
     estimator_name: str = "this estimator",
-    allow_zero: bool = False,
+    allow_zero: bool = True,
 ) -> npt.NDArray[np.float64] | None:
     """Weights as a contiguous float64 vector, finite and not negative; None stays None.
 
-    A single number weighs every row alike.  All weights zero is an error, because
-    nothing could be learnt, unless ``allow_zero`` (a block of a stream).
+    A single number weighs every row alike.  All weights zero is fine for a block of
+    a stream; with ``allow_zero=False``, as `fit` wants, it is an error, because
+    nothing could be learnt.
     """
     if sample_weight is None:
         return None

@@ -38,7 +38,7 @@ class NearestMean(ClassifierMixin, OnlineEstimator):
         source, rows = self._check_X(X, reset=reset)
         check_number("shrink", self.shrink, 0.0)
         y = check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
-        weight = check_sample_weight(sample_weight, source.n_rows)
+        weight = check_sample_weight(sample_weight, source.n_rows, allow_zero=not reset)
         if reset or not hasattr(self, "_labels"):
             labels = LabelIndex.of(y if classes is None else np.asarray(classes))
             if len(labels) < 2:

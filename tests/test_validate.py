@@ -619,7 +619,7 @@ def test_sample_weight():
     assert check_sample_weight(None, 3) is None
     weights = np.array([1.0, 0.0, 2.0])
     assert check_sample_weight(weights, 3) is weights
-    assert check_sample_weight([0, 0, 0], 3, allow_zero=True).tolist() == [0, 0, 0]
+    assert check_sample_weight([0, 0, 0], 3).tolist() == [0, 0, 0]
     assert check_sample_weight(2, 3).tolist() == [2, 2, 2]
     assert check_sample_weight([1, 2, 3], 3).dtype == np.float64
     assert check_sample_weight(np.ones(3, np.float32), 3).dtype == np.float64
@@ -635,7 +635,7 @@ def test_sample_weight():
         (np.array([1, 2, 3j]), "Complex"),
     ):
         with pytest.raises(ValueError, match=message):
-            check_sample_weight(bad, 3)
+            check_sample_weight(bad, 3, allow_zero=False)
 
 
 def test_X_and_y_together():
