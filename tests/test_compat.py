@@ -179,7 +179,7 @@ def test_stand_ins_can_be_forced(monkeypatch):
         assert not _compat.HAS_SKLEARN
         assert _compat.BaseEstimator is _compat._BaseEstimator
         assert "sklearn" not in sys.modules
-        assert not hasattr(_base.OnlineEstimator(), "__sklearn_tags__")
+        assert hasattr(_base.OnlineEstimator(), "__sklearn_tags__")  # called by scikit-learn only
         try:
             _base.OnlineEstimator()._check_fitted()
         except _compat._NotFittedError:
