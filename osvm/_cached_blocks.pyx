@@ -21,10 +21,21 @@ Invariants
   gap between the largest y - o that may grow and the smallest that may fall.
 """
 from libc.math cimport fabs
+from libc.stdint cimport int64_t
 
 from osvm._columns cimport MAX_BLOCK, Columns
 
 import numpy as np
+
+cdef extern from "osvm_pairs.h" nogil:
+    Py_ssize_t osvm_pair_steps(Py_ssize_t count, Py_ssize_t stride, const double *gram,
+                               const double *diagonal, double *g, double *s, const double *low,
+                               const double *high, int64_t *up, int64_t *down, double tol,
+                               Py_ssize_t limit)
+    Py_ssize_t osvm_single_steps(Py_ssize_t count, Py_ssize_t stride, const double *gram,
+                                 const double *diagonal, double *g, double *s, const double *low,
+                                 const double *high, int64_t *up, int64_t *down, double tol,
+                                 Py_ssize_t limit)
 
 
 cdef inline void sift(double *keys, Py_ssize_t *items, Py_ssize_t size) noexcept nogil:
@@ -111,7 +122,7 @@ cdef class BlockSolver:
         self.yv, self.uv, self.av, self.ov = self.y, self.upper, self.a, self.outputs
         self.bias = bias
         self.size = min(size, columns.n)
-        self.room = np.zeros(self.size * self.size + 1)
+        self.room = np.zeros((self.size + 4) * (self.size + 4))
         self.gram = <double *> <size_t> self.room.ctypes.data
         self.inside = np.zeros(columns.n, np.uint8)
         self.m = 0
@@ -258,10 +269,18 @@ cdef class BlockSolver:
 
     cdef int work(self, double inner_tol) except -1 nogil:
         """Solve the set alone, then bring its changes to all outputs."""
-        cdef Py_ssize_t count = self.n_set, k, j, moved = 0
+        cdef Py_ssize_t count = self.n_set, stride = (self.n_set + 3) // 4 * 4
+        cdef Py_ssize_t k, j, i, moved = 0, limit = 50 * count + 100
         cdef void *pointers[MAX_BLOCK]
         cdef double before[MAX_BLOCK]
         cdef double delta[MAX_BLOCK]
+        cdef double g[MAX_BLOCK]        # y - o
+        cdef double s[MAX_BLOCK]        # signed coefficients, between low and high
+        cdef double low[MAX_BLOCK]
+        cdef double high[MAX_BLOCK]
+        cdef double diagonal[MAX_BLOCK]
+        cdef int64_t up[MAX_BLOCK]
+        cdef int64_t down[MAX_BLOCK]
         cdef double value
         cdef double *gram = self.gram
         self.columns.fetch(self.set_, count, self.m, pointers)
@@ -271,127 +290,31 @@ cdef class BlockSolver:
                     value = (<double *> pointers[k])[self.set_[j]]
                 else:
                     value = (<float *> pointers[k])[self.set_[j]]
-                gram[k * count + j] = value
-                gram[j * count + k] = value
-        for k in range(count):
-            before[k] = self.av[self.set_[k]]
+                gram[k * stride + j] = value
+                gram[j * stride + k] = value
+        for k in range(stride):
+            if k >= count:  # padding: no room to move
+                g[k] = s[k] = low[k] = high[k] = diagonal[k] = 0.0
+                for j in range(count):
+                    gram[j * stride + k] = 0.0
+                continue
+            i = self.set_[k]
+            s[k] = before[k] = self.yv[i] * self.av[i]
+            low[k] = 0.0 if self.yv[i] > 0.0 else -self.uv[i]
+            high[k] = self.uv[i] if self.yv[i] > 0.0 else 0.0
+            g[k] = self.yv[i] - self.ov[i]
+            diagonal[k] = gram[k * stride + k]
         if self.bias:
-            self.pair_steps(count, inner_tol)
+            self.n_steps += osvm_pair_steps(count, stride, gram, diagonal, g, s, low, high, up,
+                                            down, inner_tol, limit)
         else:
-            self.single_steps(count, inner_tol)
+            self.n_steps += osvm_single_steps(count, stride, gram, diagonal, g, s, low, high, up,
+                                              down, inner_tol, limit)
         for k in range(count):
-            value = self.av[self.set_[k]] - before[k]
-            if value != 0.0:
-                delta[moved] = self.yv[self.set_[k]] * value
+            if s[k] != before[k]:
+                self.av[self.set_[k]] = fabs(s[k])
+                delta[moved] = s[k] - before[k]
                 pointers[moved] = pointers[k]
                 moved += 1
         self.columns.combine(&self.ov[0], self.m, pointers, delta, moved)
         return 0
-
-    cdef void single_steps(self, Py_ssize_t count, double inner_tol) noexcept nogil:
-        """The adatron, largest violation first."""
-        cdef double g[MAX_BLOCK]        # y - o
-        cdef double a[MAX_BLOCK]
-        cdef double up[MAX_BLOCK]
-        cdef double y[MAX_BLOCK]
-        cdef double v, best, target, step
-        cdef Py_ssize_t k, i, at, turn, limit = 50 * count + 100
-        cdef double *gram = self.gram
-        cdef double *line
-        for k in range(count):
-            i = self.set_[k]
-            y[k] = self.yv[i]
-            a[k] = self.av[i]
-            up[k] = self.uv[i]
-            g[k] = y[k] - self.ov[i]
-        for turn in range(limit):
-            best = inner_tol
-            at = -1
-            for k in range(count):
-                v = y[k] * g[k]
-                v = (v if a[k] < up[k] else 0.0) if v > 0.0 else (-v if a[k] > 0.0 else 0.0)
-                if v > best:
-                    best = v
-                    at = k
-            if at < 0:
-                break
-            line = gram + at * count
-            step = line[at]
-            target = a[at] + (y[at] * g[at] / step if step > 0.0 else 0.0)
-            target = 0.0 if target < 0.0 else (up[at] if target > up[at] else target)
-            step = y[at] * (target - a[at])
-            if step == 0.0:
-                break
-            a[at] = target
-            for k in range(count):
-                g[k] -= step * line[k]
-            self.n_steps += 1
-        for k in range(count):
-            self.av[self.set_[k]] = a[k]
-
-    cdef void pair_steps(self, Py_ssize_t count, double inner_tol) noexcept nogil:
-        """SMO with the second-order choice of the partner."""
-        cdef double g[MAX_BLOCK]
-        cdef double s[MAX_BLOCK]        # signed coefficients, between low and high
-        cdef double low[MAX_BLOCK]
-        cdef double high[MAX_BLOCK]
-        cdef double best, lowest, gap, gain, curve, step
-        cdef Py_ssize_t k, i, first, second, turn, limit = 50 * count + 100
-        cdef double *gram = self.gram
-        cdef double *line
-        cdef double *other
-        for k in range(count):
-            i = self.set_[k]
-            s[k] = self.yv[i] * self.av[i]
-            low[k] = 0.0 if self.yv[i] > 0.0 else -self.uv[i]
-            high[k] = self.uv[i] if self.yv[i] > 0.0 else 0.0
-            g[k] = self.yv[i] - self.ov[i]
-        for turn in range(limit):
-            first = second = -1
-            best = -1e300
-            for k in range(count):
-                if s[k] < high[k] and g[k] > best:
-                    best = g[k]
-                    first = k
-            if first < 0:
-                break
-            line = gram + first * count
-            lowest = 1e300
-            gain = 0.0
-            for k in range(count):
-                if s[k] > low[k]:
-                    if g[k] < lowest:
-                        lowest = g[k]
-                    gap = best - g[k]
-                    if gap > 0.0:
-                        curve = line[first] + gram[k * count + k] - 2.0 * line[k]
-                        curve = 1e-12 if curve < 1e-12 else curve
-                        if gap * gap > gain * curve:
-                            gain = gap * gap / curve
-                            second = k
-            if second < 0 or best - lowest <= inner_tol:
-                break
-            other = gram + second * count
-            curve = line[first] + other[second] - 2.0 * line[second]
-            curve = 1e-12 if curve < 1e-12 else curve
-            step = (best - g[second]) / curve
-            # land on a bound exactly
-            if step >= high[first] - s[first] and (
-                    high[first] - s[first] <= s[second] - low[second]):
-                step = high[first] - s[first]
-                s[first] = high[first]
-                s[second] -= step
-            elif step >= s[second] - low[second]:
-                step = s[second] - low[second]
-                s[second] = low[second]
-                s[first] += step
-            else:
-                s[first] += step
-                s[second] -= step
-            if step <= 0.0:
-                break
-            for k in range(count):
-                g[k] -= step * (line[k] - other[k])
-            self.n_steps += 1
-        for k in range(count):
-            self.av[self.set_[k]] = fabs(s[k])
