@@ -84,7 +84,7 @@ class LinearEstimator(OnlineEstimator):
             eta0=eta0,
             radius=self._resolve_radius(reg),
             average_from=self._resolve_average(),
-            batch_size=check_integer("batch_size", self.batch_size, 1),
+            batch_size=self._resolve_batch(n_rows),
             fit_intercept=self.fit_intercept,
             error_kind=self._error_kind,
             delta=delta,
@@ -102,6 +102,15 @@ class LinearEstimator(OnlineEstimator):
                 )
             return float(reg**-0.5)
         return float(check_number("project", self.project, 0.0, low_open=True))
+
+    def _resolve_batch(self, n_rows: int | None) -> int:
+        """Examples per step; "full" is all rows of `fit`."""
+        if isinstance(self.batch_size, str):
+            check_choice("batch_size", self.batch_size, ["full"])
+            if n_rows is None:
+                raise ValueError("batch_size='full' needs all rows at once: use fit, or a number")
+            return n_rows
+        return int(check_integer("batch_size", self.batch_size, 1))
 
     def _resolve_average(self) -> float:
         """-1 for no average, else the number of examples before it starts."""
@@ -158,7 +167,7 @@ class LinearEstimator(OnlineEstimator):
 
         def store(objectives: list[float]) -> None:
             self._store(X, source, learner, plan, rng)
-            self.n_epochs_ = int(round((learner.seen - before) / source.n_rows))
+            self.n_epochs_ = round((learner.seen - before) / source.n_rows)
             self.objective_ = np.array(objectives)
             self._store_record(record, int(learner.seen - before), fresh=True)
 

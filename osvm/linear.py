@@ -51,8 +51,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         Keep ``||w|| <= 1/sqrt(reg)``, or within the given radius.
     average : bool or int, default False
         Predict with the average of all iterates, or of those from this example on.
-    batch_size : int, default 1
-        Examples whose gradients are averaged for one step.
+    batch_size : int or "full", default 1
+        Examples whose gradients are averaged for one step; "full" is all of them.
     normalize : bool, default False
         Divide each row by its norm, without a copy.
     fit_intercept : bool, default True
@@ -129,7 +129,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         eta0: float = 0.1,
         project: bool | float = False,
         average: bool | int = False,
-        batch_size: int = 1,
+        batch_size: int | str = 1,
         normalize: bool = False,
         fit_intercept: bool = True,
         epochs: int = 5,
@@ -465,7 +465,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
         eta0: float = 0.1,
         project: bool | float = False,
         average: bool | int = False,
-        batch_size: int = 1,
+        batch_size: int | str = 1,
         normalize: bool = False,
         fit_intercept: bool = True,
         epochs: int = 5,
@@ -611,7 +611,7 @@ class LinearNovelty(OutlierMixin, LinearEstimator):
         eta0: float = 0.1,
         project: bool | float = False,
         average: bool | int = False,
-        batch_size: int = 1,
+        batch_size: int | str = 1,
         normalize: bool = False,
         fit_intercept: bool = False,
         epochs: int = 5,
