@@ -1,5 +1,102 @@
-"""osvm: online support vector machines for sparse text, streams and kernels."""
+"""osvm: online support vector machines for sparse text, streams and kernels.
+
+Everything is imported on first use, so that ``import osvm`` costs next to
+nothing; the table below says where each public name lives.
+"""
+# ruff: noqa: F401  (imports under TYPE_CHECKING are for editors)
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
 
 from osvm._version import __version__
 
-__all__ = ["__version__"]
+# Public objects: name -> the module that defines it.
+_OBJECTS = {
+    "ConversionWarning": "osvm.exceptions",
+    "KernelClassifier": "osvm.kernel",
+    "KernelNovelty": "osvm.kernel",
+    "KernelRegressor": "osvm.kernel",
+    "LinearClassifier": "osvm.linear",
+    "LinearNovelty": "osvm.linear",
+    "LinearRegressor": "osvm.linear",
+    "checkpoint": "osvm.io",
+    "load": "osvm.io",
+    "save": "osvm.io",
+}
+
+# Public modules, reachable as attributes.
+_MODULES = (
+    "dask",
+    "datasets",
+    "exceptions",
+    "io",
+    "kernel",
+    "kernels",
+    "linear",
+    "losses",
+    "model_selection",
+    "plot",
+    "recipes",
+    "schedules",
+    "stream",
+    "taxonomy",
+)
+
+__all__ = ["__version__", "get_include", *_OBJECTS, *_MODULES]
+
+if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
+    import osvm.dask as dask
+    import osvm.datasets as datasets
+    import osvm.exceptions as exceptions
+    import osvm.io as io
+    import osvm.kernel as kernel
+    import osvm.kernels as kernels
+    import osvm.linear as linear
+    import osvm.losses as losses
+    import osvm.model_selection as model_selection
+    import osvm.plot as plot
+    import osvm.recipes as recipes
+    import osvm.schedules as schedules
+    import osvm.stream as stream
+    import osvm.taxonomy as taxonomy
+    from osvm.exceptions import ConversionWarning as ConversionWarning
+    from osvm.io import checkpoint as checkpoint
+    from osvm.io import load as load
+    from osvm.io import save as save
+    from osvm.kernel import KernelClassifier as KernelClassifier
+    from osvm.kernel import KernelNovelty as KernelNovelty
+    from osvm.kernel import KernelRegressor as KernelRegressor
+    from osvm.linear import LinearClassifier as LinearClassifier
+    from osvm.linear import LinearNovelty as LinearNovelty
+    from osvm.linear import LinearRegressor as LinearRegressor
+
+
+def get_include() -> str:
+    """Folder of the C header that goes with ``cimport osvm.core...``.
+
+    Pass it to the compiler (``include_dirs=[osvm.get_include()]``); Cython finds
+    the ``.pxd`` files by itself.
+
+    Examples
+    --------
+    >>> import os, osvm
+    >>> os.path.basename(osvm.get_include())
+    'core'
+    """
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "core")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OBJECTS:
+        value = getattr(importlib.import_module(_OBJECTS[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"osvm.{name}")
+    else:
+        raise AttributeError(f"module 'osvm' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(__all__) | set(globals()))

@@ -51,6 +51,9 @@ cdef class RowSource:
         cdef int flags = PyBUF_FORMAT | (PyBUF_STRIDES if strided else PyBUF_ND)
         PyObject_GetBuffer(array, &self._buffers[self._n_buffers], flags)
         self._n_buffers += 1
+        if (<size_t> self._buffers[self._n_buffers - 1].buf
+                % <size_t> self._buffers[self._n_buffers - 1].itemsize):
+            raise ValueError("the array is not aligned in memory; copy it first")
         return self._n_buffers - 1
 
     @staticmethod

@@ -18,10 +18,10 @@ from osvm.core.row cimport ROW_F64_I32, ROW_F64_I64, Row, row_index, row_value
 from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
 
 cdef extern from "osvm_exp.h" nogil:
-    double osvm_exp(double x)
+    double osvm_exp_down(double x)
     double osvm_powi(double x, int n)
-    void osvm_exp_f32(float *x, Py_ssize_t n)
-    void osvm_exp_f64(double *x, Py_ssize_t n)
+    void osvm_exp_down_f32(float *x, Py_ssize_t n)
+    void osvm_exp_down_f64(double *x, Py_ssize_t n)
     void osvm_rbf_f32(float *dots, Py_ssize_t n, float gamma, float sq_x, const float *sq_z)
     void osvm_rbf_f64(double *dots, Py_ssize_t n, double gamma, double sq_x, const double *sq_z)
     void osvm_poly_f32(float *dots, Py_ssize_t n, float gamma, float coef0, int degree)
@@ -79,7 +79,7 @@ cdef inline double kernel_from_dot(const Kernel *kernel, double dot, double sq_x
         return dot
     elif kind == KERNEL_RBF:
         d = sq_x + sq_z - 2.0 * dot
-        return osvm_exp(-kernel.gamma * (0.0 if d < 0.0 else d))
+        return osvm_exp_down(-kernel.gamma * (0.0 if d < 0.0 else d))
     elif kind == KERNEL_POLYNOMIAL:
         return osvm_powi(kernel.gamma * dot + kernel.coef0, kernel.degree)
     elif kind == KERNEL_SIGMOID:

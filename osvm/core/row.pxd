@@ -52,6 +52,41 @@ cdef struct Rows:
 
 # ------------------------------------------------------------- making views
 
+cdef inline void rows_init_csr(Rows *X, const value_t *values, const index_t *indices,
+                               const index_t *indptr, Py_ssize_t n_rows,
+                               Py_ssize_t n_features) noexcept nogil:
+    """View the arrays of a CSR matrix; nothing is checked."""
+    X.struct_size = sizeof(Rows)
+    X.values = <const void *> values
+    X.indices = <const void *> indices
+    X.indptr = <const void *> indptr
+    X.n_rows = n_rows
+    X.n_features = n_features
+    X.row_step = 0
+    X.step = 1
+    X.row_scale = NULL
+    if value_t is float32_t:
+        X.kind = ROW_F32_I32 if index_t is int32_t else ROW_F32_I64
+    else:
+        X.kind = ROW_F64_I32 if index_t is int32_t else ROW_F64_I64
+
+
+cdef inline void rows_init_dense(Rows *X, const value_t *values, Py_ssize_t n_rows,
+                                 Py_ssize_t n_features, Py_ssize_t row_step,
+                                 Py_ssize_t step) noexcept nogil:
+    """View a dense array; the steps count elements from row to row and along a row."""
+    X.struct_size = sizeof(Rows)
+    X.values = <const void *> values
+    X.indices = NULL
+    X.indptr = NULL
+    X.n_rows = n_rows
+    X.n_features = n_features
+    X.row_step = row_step
+    X.step = step
+    X.row_scale = NULL
+    X.kind = ROW_F32_DENSE if value_t is float32_t else ROW_F64_DENSE
+
+
 cdef inline void rows_get(const Rows *X, Py_ssize_t i, Row *row) noexcept nogil:
     """Point `row` at row i of X."""
     cdef Py_ssize_t start

@@ -1,0 +1,420 @@
+"""Checks of raw arrays at memory speed, and row norms.
+
+`open_csr` and `open_dense` make a `RowSource` of arrays that are valid, and
+give None for arrays that are not; `find_fault` then says what is wrong and
+where.  The messages are written in `osvm._validate`.
+
+The fast pass has no branch inside its loops, so that any compiler vectorises
+them: each entry is turned into a word whose top bit says "bad" and the words
+are or-ed together.
+- A float is infinite or NaN exactly when its exponent is all ones, and then
+  exponent + 1 carries into the sign bit.
+- An index j is out of range exactly when j or (largest - j) has its sign bit
+  set.
+- indptr is sound when neither its entries nor their differences are negative.
+Only when a bit was seen does a slow pass look for the first bad row.
+"""
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+
+from libc.math cimport fabs, floor, isfinite, isnan, sqrt
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from osvm._rows cimport RowSource
+from osvm.core.row cimport ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64
+from osvm.core.row cimport ROW_F64_I32, Row, Rows, row_index, row_value, rows_get
+from osvm.core.typedefs cimport index_t
+
+cdef enum Fault:
+    FAULT_NONE = 0
+    FAULT_START = 1         # indptr[0] is not 0
+    FAULT_DECREASING = 2    # a row ends before it begins
+    FAULT_PAST_END = 3      # a row ends beyond the arrays
+    FAULT_INDEX = 4         # a column number out of range
+    FAULT_VALUE = 5         # NaN or infinite
+
+FAULT_NAMES = ("none", "start", "decreasing", "past_end", "index", "value")
+
+# Below this many entries, giving up the interpreter lock costs more than the check.
+cdef Py_ssize_t KEEP_LOCK = 16384
+
+cdef double DBL_BIG = 1.7976931348623157e308
+
+ctypedef fused bits_t:
+    uint32_t
+    uint64_t
+
+
+# --------------------------------------------------------------- the fast pass
+
+cdef inline bits_t float_bits(const bits_t *x, Py_ssize_t n) noexcept nogil:
+    """Top bit set when one of n adjacent floats is infinite or NaN."""
+    cdef bits_t seen = 0, exponent, one
+    cdef Py_ssize_t k
+    if bits_t is uint32_t:
+        exponent = 0x7f800000u
+        one = 0x00800000u
+    else:
+        exponent = 0x7ff0000000000000u
+        one = 0x0010000000000000u
+    for k in range(n):
+        seen |= (x[k] & exponent) + one
+    return seen
+
+
+cdef inline bits_t float_bits_strided(const bits_t *x, Py_ssize_t n,
+                                      Py_ssize_t step) noexcept nogil:
+    cdef bits_t seen = 0, exponent, one
+    cdef Py_ssize_t k
+    if step == 1:
+        return float_bits(x, n)
+    if bits_t is uint32_t:
+        exponent = 0x7f800000u
+        one = 0x00800000u
+    else:
+        exponent = 0x7ff0000000000000u
+        one = 0x0010000000000000u
+    for k in range(n):
+        seen |= (x[k * step] & exponent) + one
+    return seen
+
+
+cdef inline bits_t index_bits(const bits_t *j, Py_ssize_t n, bits_t largest) noexcept nogil:
+    """Top bit set when one of n indices is outside 0 .. largest (-1: no index fits)."""
+    cdef bits_t seen = 0
+    cdef Py_ssize_t k
+    for k in range(n):
+        seen |= j[k] | (largest - j[k])
+    return seen
+
+
+cdef inline bits_t indptr_bits(const bits_t *p, Py_ssize_t n_rows) noexcept nogil:
+    """Top bit set when an entry is negative or smaller than the one before."""
+    cdef bits_t seen = p[n_rows]
+    cdef Py_ssize_t i
+    for i in range(n_rows):
+        seen |= p[i] | (p[i + 1] - p[i])
+    return seen
+
+
+cdef inline bint top_bit(bits_t seen) noexcept nogil:
+    if bits_t is uint32_t:
+        return (seen >> 31) != 0
+    else:
+        return (seen >> 63) != 0
+
+
+cdef inline bint narrow_index(int kind) noexcept nogil:
+    return kind == ROW_F32_I32 or kind == ROW_F64_I32
+
+
+cdef inline bint narrow_value(int kind) noexcept nogil:
+    return kind == ROW_F32_I32 or kind == ROW_F32_I64 or kind == ROW_F32_DENSE
+
+
+cdef inline Py_ssize_t indptr_at(const Rows *X, Py_ssize_t i) noexcept nogil:
+    if narrow_index(X.kind):
+        return (<const int32_t *> X.indptr)[i]
+    return <Py_ssize_t> (<const int64_t *> X.indptr)[i]
+
+
+cdef bint indptr_sound(const Rows *X, Py_ssize_t capacity) noexcept nogil:
+    """Row starts begin at 0, never decrease and stay within the arrays."""
+    if indptr_at(X, 0) != 0 or indptr_at(X, X.n_rows) > capacity:
+        return False
+    if narrow_index(X.kind):
+        return not top_bit(indptr_bits(<const uint32_t *> X.indptr, X.n_rows))
+    return not top_bit(indptr_bits(<const uint64_t *> X.indptr, X.n_rows))
+
+
+cdef bint entries_sound(const Rows *X, Py_ssize_t n) noexcept nogil:
+    """The first n column numbers are in range and the values finite."""
+    cdef uint64_t largest = <uint64_t> (X.n_features - 1)
+    if narrow_index(X.kind):
+        if X.n_features > 0x7fffffff:
+            largest = 0x7fffffff
+        if top_bit(index_bits(<const uint32_t *> X.indices, n, <uint32_t> largest)):
+            return False
+    elif top_bit(index_bits(<const uint64_t *> X.indices, n, largest)):
+        return False
+    if narrow_value(X.kind):
+        return not top_bit(float_bits(<const uint32_t *> X.values, n))
+    return not top_bit(float_bits(<const uint64_t *> X.values, n))
+
+
+cdef bint dense_bits(const bits_t *x, const Rows *X) noexcept nogil:
+    """Whether some value of a dense array is infinite or NaN."""
+    cdef bits_t seen = 0
+    cdef Py_ssize_t i, n = X.n_rows, d = X.n_features, row_step = X.row_step, step = X.step
+    if n == 0 or d == 0:
+        return False
+    if (step == 1 and row_step == d) or (row_step == 1 and step == n):
+        seen = float_bits(x, n * d)                     # one block
+    elif step == 1 or row_step != 1:
+        for i in range(n):
+            seen |= float_bits_strided(x + i * row_step, d, step)
+    else:
+        for i in range(d):                              # adjacent down the columns
+            seen |= float_bits(x + i * step, n)
+    return top_bit(seen)
+
+
+cdef bint dense_sound(const Rows *X) noexcept nogil:
+    if narrow_value(X.kind):
+        return not dense_bits(<const uint32_t *> X.values, X)
+    return not dense_bits(<const uint64_t *> X.values, X)
+
+
+cdef bint csr_sound(const Rows *X, Py_ssize_t capacity) noexcept nogil:
+    return indptr_sound(X, capacity) and entries_sound(X, indptr_at(X, X.n_rows))
+
+
+def open_csr(values, indices, indptr, Py_ssize_t n_rows, Py_ssize_t n_features):
+    """A `RowSource` of a valid CSR matrix, or None when anything is amiss."""
+    cdef RowSource source
+    cdef Py_ssize_t capacity
+    cdef bint sound
+    try:
+        source = RowSource.csr(values, indices, indptr, n_features)
+    except (ValueError, TypeError, BufferError):
+        return None
+    capacity = source._buffers[1].shape[0]
+    if source.rows.n_rows != n_rows or n_features < 0:
+        return None
+    if capacity < KEEP_LOCK and n_rows < KEEP_LOCK:
+        sound = csr_sound(&source.rows, capacity)
+    else:
+        with nogil:
+            sound = csr_sound(&source.rows, capacity)
+    return source if sound else None
+
+
+def open_dense(array):
+    """A `RowSource` of a valid float array of two dimensions, or None."""
+    cdef RowSource source
+    cdef bint sound
+    try:
+        source = RowSource.dense(array)
+    except (ValueError, TypeError, BufferError):
+        return None
+    if source.n_rows * source.n_features < KEEP_LOCK:
+        sound = dense_sound(&source.rows)
+    else:
+        with nogil:
+            sound = dense_sound(&source.rows)
+    return source if sound else None
+
+
+def all_finite(array):
+    """Whether a one-dimensional float32 or float64 array holds finite numbers only."""
+    cdef const float[::1] narrow
+    cdef const double[::1] wide
+    if array.shape[0] == 0:
+        return True
+    if array.dtype.itemsize == 4:
+        narrow = array
+        return not top_bit(float_bits(<const uint32_t *> &narrow[0], narrow.shape[0]))
+    wide = array
+    return not top_bit(float_bits(<const uint64_t *> &wide[0], wide.shape[0]))
+
+
+def first_not_whole(array):
+    """Position of the first entry that is no finite whole number; -1 if all are."""
+    cdef const float[:] narrow
+    cdef const double[:] wide
+    cdef Py_ssize_t k
+    if array.dtype.itemsize == 4:
+        narrow = array
+        for k in range(narrow.shape[0]):
+            if not isfinite(narrow[k]) or narrow[k] != floor(narrow[k]):
+                return k
+        return -1
+    wide = array
+    for k in range(wide.shape[0]):
+        if not isfinite(wide[k]) or wide[k] != floor(wide[k]):
+            return k
+    return -1
+
+
+# --------------------------------------------------------------- the slow pass
+
+cdef int first_fault(const Rows *X, Py_ssize_t capacity, Py_ssize_t *where_row,
+                     Py_ssize_t *where_entry) noexcept nogil:
+    """The first thing wrong: row, and its entry within the row; FAULT_NONE if nothing is."""
+    cdef Py_ssize_t i, k, start, end, j
+    cdef Row row
+    where_row[0] = 0
+    where_entry[0] = 0
+    if X.indices != NULL:
+        if indptr_at(X, 0) != 0:
+            return FAULT_START
+        start = 0
+        for i in range(X.n_rows):   # all of indptr before any entry is read through it
+            where_row[0] = i
+            end = indptr_at(X, i + 1)
+            if end < start:
+                return FAULT_DECREASING
+            if end > capacity:
+                return FAULT_PAST_END
+            start = end
+    for i in range(X.n_rows):
+        where_row[0] = i
+        rows_get(X, i, &row)
+        row.scale = 1.0
+        for k in range(row.count):
+            where_entry[0] = k
+            if X.indices != NULL:
+                j = row_index(&row, k)
+                if j < 0 or j >= X.n_features:
+                    return FAULT_INDEX
+            if not isfinite(row_value(&row, k)):
+                return FAULT_VALUE
+    return FAULT_NONE
+
+
+def find_fault(RowSource source):
+    """What is wrong first: (name, row, entry within the row, column, value)."""
+    cdef Py_ssize_t i = 0, k = 0, capacity = 0
+    cdef int fault
+    cdef Row row
+    if source.sparse:
+        capacity = source._buffers[1].shape[0]
+    with nogil:
+        fault = first_fault(&source.rows, capacity, &i, &k)
+    if fault == FAULT_INDEX or fault == FAULT_VALUE:
+        rows_get(&source.rows, i, &row)
+        row.scale = 1.0
+        return FAULT_NAMES[fault], i, k, row_index(&row, k), row_value(&row, k)
+    if fault == FAULT_DECREASING or fault == FAULT_PAST_END:
+        return (FAULT_NAMES[fault], i, indptr_at(&source.rows, i),
+                indptr_at(&source.rows, i + 1), 0.0)
+    if fault == FAULT_START:
+        return FAULT_NAMES[fault], 0, 0, indptr_at(&source.rows, 0), 0.0
+    return FAULT_NAMES[FAULT_NONE], -1, -1, -1, 0.0
+
+
+# ------------------------------------------------------ order and norms of rows
+
+cdef inline bint increasing(const index_t *j, Py_ssize_t n) noexcept nogil:
+    """Whether n valid indices strictly increase."""
+    cdef index_t seen = -1
+    cdef Py_ssize_t k
+    for k in range(n - 1):
+        seen &= j[k] - j[k + 1]
+    return seen < 0
+
+
+cdef inline bint row_increasing(const Row *row) noexcept nogil:
+    if row.indices == NULL:
+        return True
+    if narrow_index(row.kind):
+        return increasing(<const int32_t *> row.indices, row.count)
+    return increasing(<const int64_t *> row.indices, row.count)
+
+
+def is_sorted_unique(RowSource source):
+    """Whether the columns of every row strictly increase (a dense row's always do)."""
+    cdef Py_ssize_t i
+    cdef Row row
+    cdef bint good = True
+    if not source.sparse:
+        return True
+    with nogil:
+        for i in range(source.rows.n_rows):
+            rows_get(&source.rows, i, &row)
+            if not row_increasing(&row):
+                good = False
+                break
+    return good
+
+
+cdef double scaled_norm(const Row *row) noexcept nogil:
+    """||x|| where squares overflow or vanish."""
+    cdef double largest = 0.0, total = 0.0, x
+    cdef Py_ssize_t k
+    for k in range(row.count):
+        x = fabs(row_value(row, k))
+        if x > largest:
+            largest = x
+    if largest == 0.0:
+        return 0.0
+    for k in range(row.count):
+        x = row_value(row, k) / largest
+        total += x * x
+    return largest * sqrt(total)
+
+
+cdef double merged_norm(const Row *row, double *work) noexcept nogil:
+    """||x|| of summed columns where squares overflow or vanish; clears `work`."""
+    cdef double largest = 0.0, total = 0.0, x
+    cdef Py_ssize_t k, j
+    for k in range(row.count):
+        x = fabs(work[row_index(row, k)])
+        if x > largest:
+            largest = x
+    for k in range(row.count):
+        j = row_index(row, k)
+        if largest > 0.0:
+            x = work[j] / largest
+            total += x * x
+        work[j] = 0.0
+    return largest * sqrt(total)
+
+
+cdef double row_norm(const Row *row, double *work) noexcept nogil:
+    """||x||; `work` (zeros, one per feature) sums repeated columns, NULL if there are none."""
+    cdef double total = 0.0, x, norm
+    cdef Py_ssize_t k, j
+    if work == NULL:
+        for k in range(row.count):
+            x = row_value(row, k)
+            total += x * x
+        if 1e-280 < total < 1e300:
+            return sqrt(total)
+        return scaled_norm(row)
+    for k in range(row.count):
+        work[row_index(row, k)] += row_value(row, k)
+    # Squares are taken once per column: a column already counted is set to zero.
+    for k in range(row.count):
+        j = row_index(row, k)
+        total += work[j] * work[j]
+        work[j] = 0.0
+    norm = sqrt(total)
+    if not 1e-280 < total < 1e300:
+        for k in range(row.count):
+            work[row_index(row, k)] += row_value(row, k)
+        norm = merged_norm(row, work)
+    return norm
+
+
+def row_norms(RowSource source, double[::1] out, bint inverse=False):
+    """Write ||x|| of every row into `out`, or 1/||x|| with ``inverse=True``.
+
+    Repeated columns count as their sum.  The inverse of an all-zero row is 1,
+    so that scaling leaves it zero.  Row factors of the source are ignored.
+    """
+    cdef Py_ssize_t i
+    cdef Row row
+    cdef double norm
+    cdef double *work = NULL
+    cdef bint sorted_row
+    if out.shape[0] != source.rows.n_rows:
+        raise ValueError("out must have one entry per row")
+    try:
+        for i in range(source.rows.n_rows):
+            rows_get(&source.rows, i, &row)
+            row.scale = 1.0
+            sorted_row = row_increasing(&row)
+            if not sorted_row and work == NULL:
+                work = <double *> PyMem_Malloc(source.rows.n_features * sizeof(double))
+                if work == NULL:
+                    raise MemoryError
+                memset(work, 0, source.rows.n_features * sizeof(double))
+            norm = row_norm(&row, NULL if sorted_row else work)
+            if inverse:
+                norm = 1.0 if norm == 0.0 or isnan(norm) else 1.0 / norm
+                if norm > DBL_BIG:
+                    norm = DBL_BIG
+            out[i] = norm
+    finally:
+        PyMem_Free(work)

@@ -1,0 +1,178 @@
+"""scikit-learn's base classes when it is installed, stand-ins when it is not.
+
+Only estimator modules import this file, because importing scikit-learn costs
+about a second.  The stand-ins behave the same for what osvm's users meet:
+`get_params`, `set_params`, `clone`, `repr`, `score`, `fit_predict`.  Setting
+``OSVM_NO_SKLEARN=1`` forces them, for tests and for quick scripts.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "BaseEstimator",
+    "ClassifierMixin",
+    "HAS_SKLEARN",
+    "OutlierMixin",
+    "RegressorMixin",
+    "check_is_fitted",
+    "clone",
+    "not_fitted_error",
+]
+
+
+class _BaseEstimator:
+    """Parameters by introspection of the constructor, as in scikit-learn."""
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """Names of the constructor's arguments, sorted."""
+        if cls.__init__ is object.__init__:
+            return []
+        parameters = inspect.signature(cls.__init__).parameters.values()
+        for parameter in parameters:
+            if parameter.kind == parameter.VAR_POSITIONAL:
+                raise RuntimeError(f"{cls.__name__} must name its parameters, without *args")
+        return sorted(p.name for p in parameters if p.name != "self" and p.kind != p.VAR_KEYWORD)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor parameters by name; with ``deep``, those of nested objects too."""
+        out: dict[str, Any] = {}
+        for name in self._get_param_names():
+            value = getattr(self, name)
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+                out.update((f"{name}__{k}", v) for k, v in value.get_params().items())
+            out[name] = value
+        return out
+
+    def set_params(self, **params: Any) -> Any:
+        """Set constructor parameters; ``part__name`` reaches into a nested object."""
+        if not params:
+            return self
+        valid = self.get_params(deep=True)
+        nested: dict[str, dict[str, Any]] = {}
+        for key, value in params.items():
+            name, delimiter, sub_key = key.partition("__")
+            if name not in valid:
+                raise ValueError(
+                    f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: "
+                    f"{self._get_param_names()!r}."
+                )
+            if delimiter:
+                nested.setdefault(name, {})[sub_key] = value
+            else:
+                setattr(self, name, value)
+                valid[name] = value
+        for name, sub_params in nested.items():
+            valid[name].set_params(**sub_params)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = [
+            f"{name}={value!r}"
+            for name, value in self.get_params(deep=False).items()
+            if repr(value) != repr(defaults[name].default)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class _ClassifierMixin:
+    _estimator_type = "classifier"
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean accuracy of ``predict(X)`` against y."""
+        right = np.asarray(y) == self.predict(X)  # type: ignore[attr-defined]
+        return float(np.average(right, weights=sample_weight))
+
+
+class _RegressorMixin:
+    _estimator_type = "regressor"
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination R^2 of ``predict(X)`` against y."""
+        y = np.asarray(y, dtype=np.float64)
+        weight = np.ones_like(y) if sample_weight is None else np.asarray(sample_weight)
+        residual = float(np.sum(weight * (y - self.predict(X)) ** 2))  # type: ignore[attr-defined]
+        spread = float(np.sum(weight * (y - np.average(y, weights=weight)) ** 2))
+        if spread == 0.0:
+            return 1.0 if residual == 0.0 else 0.0
+        return 1.0 - residual / spread
+
+
+class _OutlierMixin:
+    _estimator_type = "outlier_detector"
+
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Any:
+        """``fit(X)``, then ``predict(X)``: +1 for inliers, -1 for outliers."""
+        return self.fit(X, **kwargs).predict(X)  # type: ignore[attr-defined]
+
+
+def _clone(estimator: Any, *, safe: bool = True) -> Any:
+    """A new, unfitted estimator with the same parameters."""
+    if isinstance(estimator, list | tuple | set | frozenset):
+        return type(estimator)([_clone(item, safe=safe) for item in estimator])
+    if not hasattr(estimator, "get_params") or isinstance(estimator, type):
+        if safe:
+            raise TypeError(f"Cannot clone {estimator!r}: it has no get_params method.")
+        return copy.deepcopy(estimator)
+    params = {
+        name: _clone(value, safe=False) for name, value in estimator.get_params(deep=False).items()
+    }
+    return type(estimator)(**params)
+
+
+def _want_sklearn() -> bool:
+    return os.environ.get("OSVM_NO_SKLEARN", "") in ("", "0")
+
+
+def _import_sklearn() -> Any:
+    """The module `sklearn.base`, or None."""
+    if not _want_sklearn():
+        return None
+    try:
+        import sklearn.base
+    except ImportError:
+        return None
+    return sklearn.base
+
+
+_sklearn_base = _import_sklearn()
+HAS_SKLEARN = _sklearn_base is not None
+
+BaseEstimator: Any = _sklearn_base.BaseEstimator if HAS_SKLEARN else _BaseEstimator
+ClassifierMixin: Any = _sklearn_base.ClassifierMixin if HAS_SKLEARN else _ClassifierMixin
+RegressorMixin: Any = _sklearn_base.RegressorMixin if HAS_SKLEARN else _RegressorMixin
+OutlierMixin: Any = _sklearn_base.OutlierMixin if HAS_SKLEARN else _OutlierMixin
+clone: Any = _sklearn_base.clone if HAS_SKLEARN else _clone
+
+
+class _NotFittedError(ValueError, AttributeError):
+    """The estimator was used before `fit` or `partial_fit`."""
+
+
+def not_fitted_error() -> type[Exception]:
+    """The class to raise: scikit-learn's own wherever it can be imported."""
+    if _want_sklearn():
+        try:
+            from sklearn.exceptions import NotFittedError
+
+            return NotFittedError
+        except ImportError:
+            pass
+    return _NotFittedError
+
+
+def check_is_fitted(estimator: Any, attribute: str = "t_") -> None:
+    """Raise `NotFittedError` unless the estimator has `attribute`."""
+    if attribute not in estimator.__dict__ and not hasattr(estimator, attribute):
+        raise not_fitted_error()(
+            f"This {type(estimator).__name__} instance is not fitted yet. Call 'fit' or "
+            "'partial_fit' with appropriate arguments before using this estimator."
+        )

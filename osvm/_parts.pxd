@@ -1,0 +1,27 @@
+# The compiled side of osvm.losses, osvm.schedules and osvm.kernels: one object per
+# part, which owns the C struct that a loop reads and whatever the struct points at.
+# A loop takes the address of the struct and keeps the object alive meanwhile.
+from osvm.core.kernel cimport Kernel
+from osvm.core.loss cimport Loss
+from osvm.core.step cimport Step
+
+
+cdef class LossSpec:
+    cdef Loss loss
+    cdef object _owner              # Python loss, or the LowLevelCallables
+    cdef const double[:, ::1] _delta
+    cdef readonly object error      # exception stored by a Python loss, or None
+    cdef double _call(self, int which, double y, double f) noexcept
+    cpdef raise_error(self)
+
+
+cdef class StepSpec:
+    cdef Step step
+
+
+cdef class KernelSpec:
+    cdef Kernel kernel
+    cdef object _function           # Python kernel
+    cdef readonly Py_ssize_t n_features
+    cdef readonly object error
+    cpdef raise_error(self)

@@ -1,0 +1,12 @@
+from typing import Any
+
+class RowSource:
+    n_rows: int
+    n_features: int
+    sparse: bool
+    @staticmethod
+    def csr(
+        values: Any, indices: Any, indptr: Any, n_features: int, row_scale: Any = None
+    ) -> RowSource: ...
+    @staticmethod
+    def dense(array: Any, row_scale: Any = None) -> RowSource: ...
