@@ -155,16 +155,11 @@ class Reference:
         self.eta_b = np.full(K, self.offset_eta0)
         self.eps, self.eta_eps, self.z_eps = self.epsilon0, self.epsilon_eta0, 0.0
         self.t = 0
-
-    def gram(self):
-        X = np.array(self.rows)
-        return self.kernel(X, X)
+        self.gram = np.zeros((0, 0))  # of the stored rows
 
     def inner(self, u, v):
         """<f_u, f_v> of two coefficient matrices over the stored rows."""
-        if not self.rows:
-            return 0.0
-        return float(np.sum(self.gram() * (u @ self.kappa @ v.T)))
+        return float(np.sum(self.gram * (u @ self.kappa @ v.T)))
 
     @property
     def pi(self):
@@ -207,6 +202,8 @@ class Reference:
         self.alpha = dec * self.alpha
         if np.any(xi != 0):
             self.rows.append(np.array(x, dtype=float))
+            k = self.kernel(np.array(self.rows), x[None])
+            self.gram = np.block([[self.gram, k[:-1]], [k.T]])
             self.alpha = np.vstack([self.alpha, -eta * xi])
             self.beta = np.vstack([self.beta, -eta * (xi + lam * chi)])
             if len(self.rows) > self.budget:
@@ -225,8 +222,9 @@ class Reference:
 
     def evict(self):
         """Remove one of the old rows; the newest stays."""
-        i = 0 if self.victim is None else self.victim(self.alpha, self.gram(), self.kappa)
+        i = 0 if self.victim is None else self.victim(self.alpha, self.gram, self.kappa)
         del self.rows[i]
+        self.gram = np.delete(np.delete(self.gram, i, 0), i, 1)
         self.alpha = np.delete(self.alpha, i, 0)
         self.beta = np.delete(self.beta, i, 0)
 
