@@ -119,14 +119,18 @@ cdef class RowSource:
         return self
 
     def _finish(self, row_scale):
-        """Attach the row factors and publish the shape."""
-        cdef Py_buffer *b
-        cdef int k
-        if row_scale is not None:
-            k = self._take(row_scale, False)
-            b = &self._buffers[k]
-            if b.ndim != 1 or type_code(b) != c'd' or b.shape[0] != self.rows.n_rows:
-                raise ValueError("row_scale must be float64 with one entry per row")
-            self.rows.row_scale = <const double *> b.buf
+        """Publish the shape and attach the row factors."""
         self.n_rows = self.rows.n_rows
         self.n_features = self.rows.n_features
+        if row_scale is not None:
+            self.set_row_scale(row_scale)
+
+    def set_row_scale(self, row_scale):
+        """Multiply row i by row_scale[i] from now on; once per source."""
+        cdef Py_buffer *b
+        if self.rows.row_scale != NULL:
+            raise ValueError("the rows have a scale already")
+        b = &self._buffers[self._take(row_scale, False)]
+        if b.ndim != 1 or type_code(b) != c'd' or b.shape[0] != self.rows.n_rows:
+            raise ValueError("row_scale must be float64 with one entry per row")
+        self.rows.row_scale = <const double *> b.buf

@@ -380,6 +380,27 @@ cdef class ScaledMatrix:
         wider.w.high = self.w.high
         return wider
 
+    @staticmethod
+    def from_binary(ScaledVector vector, Py_ssize_t n_out):
+        """Outputs 0 and 1 are -w and w of a binary model, the others zero."""
+        cdef ScaledMatrix self = ScaledMatrix(vector.w.dim, n_out, vector.v.dtype,
+                                              vector.w.track_norm)
+        cdef Py_ssize_t k
+        for k in range(2):
+            sign = 2 * k - 1
+            self.v[:, k] = sign * vector.v
+            self.scale[k] = vector.w.scale
+            self.sq_v[k] = vector.w.sq_v
+            self.avg_scale[k] = vector.w.avg_scale
+        if vector.u is not None:
+            self.reserve_average()
+            self.u[:, 0] = -vector.u
+            self.u[:, 1] = vector.u
+        self.w.avg_count = vector.w.avg_count
+        self.w.averaging = vector.w.averaging
+        self.w.low, self.w.high = vector.w.low, vector.w.high
+        return self
+
     # ------------------------------------------------------ saving, copying
 
     def get_state(self):

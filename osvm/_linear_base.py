@@ -1,0 +1,393 @@
+"""What the three linear estimators share: parameters to a plan, rows to weights.
+
+The estimators in `osvm.linear` turn labels into targets and scores into answers;
+everything between is here.  Follows one order throughout: resolve and check, then
+learn, then store.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from osvm import _validate, losses, schedules
+from osvm._base import (
+    OnlineEstimator,
+    check_bool,
+    check_choice,
+    check_integer,
+    check_number,
+    generator_state,
+    make_generator,
+    resolve_reg,
+    restore_generator,
+)
+from osvm._linear_fit import Plan, objective, run, train, visiting_order
+from osvm._progress import make_progress
+from osvm._rows import RowSource
+from osvm._sgd import SGDLearner
+
+Array = npt.NDArray[Any]
+
+
+class LinearEstimator(OnlineEstimator):
+    """Base of the linear estimators; see `osvm.linear`."""
+
+    # Set by each class: the losses it accepts and how errors are counted.
+    _losses: tuple[str, ...]
+    _error_kind: str
+
+    # ------------------------------------------------------- parameters to parts
+
+    def _resolve_plan(self, n_rows: int | None, delta: Array | None = None) -> Plan:
+        """Check every parameter and turn them into parts and numbers.
+
+        Parameters
+        ----------
+        n_rows : int or None
+            Rows of the training set; None in a stream.
+        delta : array, optional
+            Label distances, for the graph loss.
+        """
+        loss = losses.get(self.loss)
+        if loss.name not in self._losses and loss.name in losses.names():
+            raise ValueError(
+                f"loss {loss.name!r} is not for {type(self).__name__}; choose from "
+                f"{list(self._losses)}"
+            )
+        schedule = schedules.get(self.schedule)
+        reg = resolve_reg(self.reg, self.C, n_rows)
+        eta0 = check_number("eta0", self.eta0, 0.0, low_open=True)
+        check_integer("epochs", self.epochs, 1)
+        check_number("tol", self.tol, 0.0, none=True)
+        if self.shuffle != "full":
+            check_bool("shuffle", self.shuffle)
+        for name in ("fit_intercept", "normalize", "warm_start", "record"):
+            check_bool(name, getattr(self, name))
+        check_integer("n_jobs", self.n_jobs, none=True)
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be callable or None, got {self.callback!r}")
+        if schedule.name in ("constant", "smd") and eta0 * reg > 1.0:
+            raise ValueError(
+                f"eta0 * reg = {eta0 * reg:g} is more than 1, so that each step would flip the "
+                f"sign of the weights: lower eta0 to at most 1/reg = {1 / reg:g}"
+            )
+        return Plan(
+            loss=loss,
+            schedule=schedule,
+            reg=reg,
+            C=self.C,
+            eta0=eta0,
+            radius=self._resolve_radius(reg),
+            average_from=self._resolve_average(),
+            batch_size=self._resolve_batch(n_rows),
+            fit_intercept=self.fit_intercept,
+            error_kind=self._error_kind,
+            delta=delta,
+        )
+
+    def _resolve_radius(self, reg: float) -> float:
+        """0 for no projection, 1/sqrt(reg) for True, or the radius that was given."""
+        if isinstance(self.project, bool | np.bool_):
+            if not self.project:
+                return 0.0
+            if reg <= 0:
+                raise ValueError(
+                    "project=True projects onto the ball of radius 1/sqrt(reg) and "
+                    "needs reg > 0; without it give the radius: project=10.0"
+                )
+            return float(reg**-0.5)
+        return float(check_number("project", self.project, 0.0, low_open=True))
+
+    def _resolve_batch(self, n_rows: int | None) -> int:
+        """Examples per step; "full" is all rows of `fit`."""
+        if isinstance(self.batch_size, str):
+            check_choice("batch_size", self.batch_size, ["full"])
+            if n_rows is None:
+                raise ValueError("batch_size='full' needs all rows at once: use fit, or a number")
+            return n_rows
+        return int(check_integer("batch_size", self.batch_size, 1))
+
+    def _resolve_average(self) -> float:
+        """-1 for no average, else the number of examples before it starts."""
+        if isinstance(self.average, bool | np.bool_):
+            return 0.0 if self.average else -1.0
+        return float(check_integer("average", self.average, 0))
+
+    # --------------------------------------------------------------------- rows
+
+    def _open(
+        self, X: Any, *, reset: bool = False, allow_empty: bool = False
+    ) -> tuple[RowSource, Array]:
+        """Validated rows, at unit norm where `normalize` asks for it."""
+        source, X = self._check_X(X, reset=reset, allow_empty=allow_empty)
+        if self.normalize:
+            source.set_row_scale(_validate.unit_scale(source))
+        return source, X
+
+    @staticmethod
+    def _weight_dtype(X: Any) -> Any:
+        """float32 rows get float32 weights."""
+        return np.float32 if X.dtype == np.float32 else np.float64
+
+    # ------------------------------------------------------------------ learning
+
+    def _fit_targets(
+        self,
+        X: Any,
+        source: RowSource,
+        rows: Any,
+        targets: Array,
+        n_out: int,
+        plan: Plan,
+        weight: Array | None,
+    ) -> None:
+        """Train on all rows and store the result."""
+        rng = make_generator(self.random_state)
+        dtype = self._weight_dtype(rows)
+        learner = self._warm_learner(plan, source.n_features, n_out)
+        order = visiting_order(source.n_rows, self.shuffle, rng)
+        if learner is None:
+            visits = np.arange(min(source.n_rows, 1000)) if order is None else order
+            plan = plan.with_tried_t0(source, targets, n_out, visits, dtype)
+            learner = plan.learner(source.n_features, n_out, dtype)
+        else:
+            plan = self._plan
+        record = self._new_record(self.epochs * source.n_rows)
+        progress = make_progress(self.verbose, start=int(learner.seen))
+        callback = None
+        if self.callback is not None:
+
+            def callback(epoch: Any) -> Any:
+                return self.callback(self, epoch)
+
+        def store(objectives: list[float]) -> None:
+            self._store(X, source, learner, plan, rng)
+            self.n_epochs_ = round((learner.seen - before) / source.n_rows)
+            self.objective_ = np.array(objectives)
+            self._store_record(record, int(learner.seen - before), fresh=True)
+
+        before = learner.seen
+        objectives: list[float] = []
+        try:
+            objectives = train(
+                learner,
+                plan,
+                source,
+                targets,
+                weight=weight,
+                epochs=self.epochs,
+                shuffle=self.shuffle,
+                rng=rng,
+                tol=self.tol,
+                progress=progress,
+                record=record,
+                callback=callback,
+                first_order=order,
+            )
+        except KeyboardInterrupt:
+            store(objectives)  # what has been learnt so far is a usable model
+            raise
+        store(objectives)
+
+    def _warm_learner(self, plan: Plan, n_features: int, n_out: int) -> SGDLearner | None:
+        """The learner to go on from, with `warm_start` and an unchanged problem."""
+        if not self.warm_start or "_learner" not in self.__dict__:
+            return None
+        old = self._learner
+        if old.weights.dim != n_features or old.weights.n_out != n_out:
+            raise ValueError(
+                f"warm_start: the model has {old.weights.dim} features and "
+                f"{old.weights.n_out} output(s), the data {n_features} and {n_out}; set "
+                "warm_start=False to start afresh"
+            )
+        return old.copy()
+
+    def _learn_block(
+        self, source: RowSource, learner: SGDLearner, targets: Array, weight: Array | None
+    ) -> None:
+        """Learn one block of a stream in the order of its rows."""
+        record = self._new_record(source.n_rows)
+        if self.verbose:
+            if self.__dict__.get("_progress") is None:
+                self._progress = make_progress(self.verbose, start=int(learner.seen))
+            run(learner, source, targets, None, weight, self._progress, record)
+        else:
+            learner.run(source, targets, None, 0, -1, weight, record)
+        self._store_record(record, source.n_rows, fresh=False)
+
+    def _store(self, X: Any, source: RowSource, learner: SGDLearner, plan: Plan, rng: Any) -> None:
+        self._set_features(X, source)
+        self._learner, self._plan, self._rng = learner, plan, rng
+        self._changed()
+
+    def _changed(self) -> None:
+        """The weights are new: count, and drop what was computed from the old ones."""
+        self.t_ = int(self._learner.seen)
+        self.__dict__.pop("_frozen", None)
+
+    # ------------------------------------------------------------------- history
+
+    def _new_record(self, n: int) -> dict[str, Array] | None:
+        if not self.record:
+            return None
+        return {name: np.empty(n) for name in ("eta", "loss", "error")}
+
+    def _store_record(self, record: dict[str, Array] | None, n: int, fresh: bool) -> None:
+        if record is None:
+            return
+        new = {name: values[:n] for name, values in record.items()}
+        if not fresh and "history_" in self.__dict__:
+            new = {name: np.concatenate([self.history_[name], new[name]]) for name in new}
+        self.history_ = new
+
+    # ---------------------------------------------------------------- predicting
+
+    @property
+    def _averaged(self) -> bool:
+        return self._plan.average_from >= 0
+
+    def _scores(self, X: Any) -> Array:
+        """Scores of all outputs, rows x outputs."""
+        self._check_fitted()
+        source, _ = self._open(X)
+        out = np.empty((source.n_rows, self._learner.weights.n_out))
+        n_jobs = self.n_jobs or 1
+        learner = self._learner
+        if n_jobs in (0, 1) or source.n_rows < 1000:
+            learner.decide(source, out, self._averaged)
+            return out
+        if self._averaged:
+            learner = self._frozen_learner()
+        n_jobs = n_jobs if n_jobs > 0 else _cpu_count()
+        edges = np.linspace(0, source.n_rows, n_jobs + 1).astype(int).tolist()
+        learners = [learner] + [learner.copy() for _ in range(n_jobs - 1)]  # scratch of its own
+        with ThreadPoolExecutor(n_jobs) as pool:
+            parts = [
+                pool.submit(own.decide, source, out, False, start, stop)
+                for own, start, stop in zip(learners, edges[:-1], edges[1:], strict=True)
+            ]
+            for part in parts:
+                part.result()
+        return out
+
+    def _frozen_learner(self) -> SGDLearner:
+        """The averaged weights written out, made once per change."""
+        if "_frozen" not in self.__dict__:
+            self._frozen = self._learner.frozen_average()
+        return self._frozen
+
+    def _weights_array(self, averaged: bool) -> Array:
+        return np.atleast_2d(self._learner.weights.array(averaged=averaged))
+
+    # --------------------------------------------------------------------- state
+
+    def _get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        scalars = self._get_base_state()
+        learner_scalars, arrays = self._learner.get_state()
+        scalars |= {
+            "learner": learner_scalars,
+            "dtype": str(self._learner.weights.v.dtype),
+            "n_out": int(self._learner.weights.n_out),
+            "reg": self._plan.reg,
+            "t0": self._plan.t0,
+            "rng": None if self._rng is None else generator_state(self._rng),
+        }
+        return scalars, arrays
+
+    def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
+        plan = self._restored_plan(scalars)
+        n_features = check_integer("n_features_in", scalars["n_features_in"], 1)
+        n_out = check_integer("n_out", scalars["n_out"], 1)
+        check_choice("dtype", scalars["dtype"], ["float32", "float64"])
+        if arrays["w_v"].size != n_features * n_out:
+            raise ValueError(f"{arrays['w_v'].size} weights for {n_features} features")
+        learner = plan.learner(n_features, n_out, scalars["dtype"])
+        learner.set_state(scalars["learner"], arrays)
+        rng = None if scalars["rng"] is None else restore_generator(scalars["rng"])
+        self._set_base_state(scalars)
+        self._learner, self._plan, self._rng = learner, plan, rng
+        self._changed()
+
+    def _restored_plan(self, scalars: dict[str, Any]) -> Plan:
+        """The plan of a saved model: its parameters, with what the data decided."""
+        import dataclasses
+
+        reg = check_number("reg", scalars["reg"], 0.0)
+        t0 = check_number("t0", scalars["t0"], none=True)
+        n_rows = None if self.C is None else max(1, round(1 / (self.C * reg)))
+        plan = self._resolve_plan(n_rows, self._restored_delta(scalars))
+        return dataclasses.replace(plan, reg=reg, t0=t0)
+
+    def _restored_delta(self, scalars: dict[str, Any]) -> Array | None:
+        return None
+
+    # The learner is compiled; pickles carry its state instead.
+    def __getstate__(self) -> dict[str, Any]:
+        getstate = getattr(super(), "__getstate__", None)
+        state = dict(getstate() if getstate is not None else self.__dict__)
+        state.pop("_frozen", None)
+        state.pop("_progress", None)
+        if "_learner" in state:
+            learner = state.pop("_learner")
+            weights = learner.weights
+            state["_learner_state"] = (
+                weights.dim,
+                weights.n_out,
+                weights.v.dtype.str,
+                learner.get_state(),
+            )
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        saved = state.pop("_learner_state", None)
+        setstate = getattr(super(), "__setstate__", None)
+        if setstate is not None:
+            setstate(state)
+        else:
+            self.__dict__.update(state)
+        if saved is not None:
+            dim, n_out, dtype, parts = saved
+            learner = self._plan.learner(dim, n_out, np.dtype(dtype))
+            learner.set_state(*parts)
+            self._learner = learner
+
+    # ------------------------------------------------------------- for the reader
+
+    def _true_objective(self, source: RowSource, targets: Array, weight: Array | None) -> float:
+        return objective(self._learner, self._plan, source, targets, weight, self._averaged)
+
+    def sparsify(self) -> Any:
+        """Give `coef_` as a CSR matrix from now on; worth it when most weights are zero.
+
+        Returns
+        -------
+        self
+        """
+        self._check_fitted()
+        self._sparse_coef = True
+        return self
+
+    def densify(self) -> Any:
+        """Give `coef_` as a dense array again.
+
+        Returns
+        -------
+        self
+        """
+        self._check_fitted()
+        self._sparse_coef = False
+        return self
+
+    def _shown_coef(self, coef: Array) -> Any:
+        return sp.csr_matrix(coef) if self.__dict__.get("_sparse_coef") else coef
+
+
+def _cpu_count() -> int:
+    import os
+
+    return os.cpu_count() or 1

@@ -1,0 +1,275 @@
+"""How a linear model is trained: the plan of parts, and passes over the rows.
+
+`Plan` is what the parameters resolve to, `train` runs epochs over validated rows.
+Nothing here knows a label or a constructor: targets are -1/+1, codes or numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm import _order
+from osvm._progress import Progress
+from osvm._rows import RowSource
+from osvm._sgd import SGDLearner
+from osvm.losses import MultiLoss
+from osvm.schedules import Bottou, InverseTime, Schedule
+
+Array = npt.NDArray[Any]
+
+# Rows on which Bottou's t0 is tried out.
+_TRIAL_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parts and numbers that one model is trained with.
+
+    Parameters
+    ----------
+    loss, schedule : parts of `osvm.losses` and `osvm.schedules`
+    reg : float
+    C, eta0, t0 : float or None
+        For the schedules that ask for them.
+    radius : float
+        Of the ball for projection; 0 for none.
+    average_from : float
+        Examples before averaging starts; -1 for no average.
+    batch_size : int
+    fit_intercept : bool
+    error_kind : {"class", "absolute", "novel"}
+    delta : array or None
+        Label distances of the graph loss.
+    """
+
+    loss: Any
+    schedule: Schedule
+    reg: float
+    C: float | None = None
+    eta0: float | None = None
+    t0: float | None = None
+    radius: float = 0.0
+    average_from: float = -1.0
+    batch_size: int = 1
+    fit_intercept: bool = True
+    error_kind: str = "class"
+    delta: Array | None = None
+
+    @property
+    def multi_loss(self) -> bool:
+        """The loss looks at all outputs of an example at once."""
+        return isinstance(self.loss, MultiLoss)
+
+    @property
+    def intercept_eta0(self) -> float:
+        """1 where the step size relies on the regulariser, which b does not have."""
+        return 1.0 if isinstance(self.schedule, InverseTime | Bottou) else 0.0
+
+    def specs(self) -> tuple[Any, Any]:
+        """The compiled loss and step."""
+        loss = self.loss.spec() if self.delta is None else self.loss.spec(self.delta)
+        step = self.schedule.spec(reg=self.reg, C=self.C, eta0=self.eta0, t0=self.t0)
+        return loss, step
+
+    def learner(self, n_features: int, n_out: int, dtype: Any, weights: Any = None) -> SGDLearner:
+        """A learner with zero (or the given) weights."""
+        loss, step = self.specs()
+        return SGDLearner(
+            n_features,
+            n_out,
+            dtype,
+            loss,
+            step,
+            reg=self.reg,
+            radius=self.radius,
+            average_from=self.average_from,
+            intercept_eta0=self.intercept_eta0,
+            batch_size=self.batch_size,
+            fit_intercept=self.fit_intercept,
+            error_kind=self.error_kind,
+            weights=weights,
+        )
+
+    def needs_t0(self) -> bool:
+        return isinstance(self.schedule, Bottou) and self.schedule.t0 is None and self.t0 is None
+
+    def with_usual_t0(self) -> Plan:
+        """t0 from reg and the loss alone, for a stream whose data are not there yet.
+
+        Bottou's rule: the first step moves w about as far as its usual size,
+        ``reg**-0.25``.
+        """
+        if not self.needs_t0():
+            return self
+        size = math.sqrt(1.0 / math.sqrt(self._reg_of_schedule()))
+        slope = 1.0 if self.multi_loss else abs(float(self.loss.dloss(1.0, -size)))
+        eta = size / max(1.0, slope)
+        return self._with_first_step(eta)
+
+    def with_tried_t0(
+        self, X: RowSource, targets: Array, n_out: int, order: Array, dtype: Any
+    ) -> Plan:
+        """t0 by trial on a sample: the first step size that learns it best.
+
+        Step sizes are doubled or halved for as long as the average loss of
+        test-then-train over the sample falls.
+        """
+        if not self.needs_t0():
+            return self
+        sample = order[:_TRIAL_ROWS]
+
+        def cost(exponent: int) -> float:
+            plan = self._with_first_step(2.0**exponent)
+            learner = dataclasses.replace(plan, average_from=-1.0).learner(
+                X.n_features, n_out, dtype
+            )
+            try:
+                learner.run(X, targets, sample)
+            except FloatingPointError:
+                return math.inf
+            return learner.loss_sum / learner.seen
+
+        costs = {0: cost(0), 1: cost(1)}
+        step = 1 if costs[1] < costs[0] else -1
+        best = 1 if step == 1 else 0
+        while -20 < best < 20:
+            costs[best + step] = cost(best + step)
+            if not costs[best + step] < costs[best]:
+                break
+            best += step
+        return self._with_first_step(2.0**best)
+
+    def _reg_of_schedule(self) -> float:
+        reg = getattr(self.schedule, "reg", None)
+        reg = self.reg if reg is None else reg
+        if reg <= 0:
+            raise ValueError(
+                f"schedule {self.schedule.name!r} needs reg > 0; without a regulariser choose "
+                "'constant' or 'inverse_sqrt'"
+            )
+        return float(reg)
+
+    def _with_first_step(self, eta: float) -> Plan:
+        return dataclasses.replace(self, t0=1.0 / (eta * self._reg_of_schedule()))
+
+
+@dataclass
+class Epoch:
+    """What a callback is told after each epoch."""
+
+    number: int
+    seconds: float
+    average_loss: float
+    objective: float | None
+
+
+def objective(
+    learner: SGDLearner, plan: Plan, X: RowSource, targets: Array, weight: Array | None, mean: bool
+) -> float:
+    """reg/2 ||w||^2 + the weighted mean loss, from a pass over all rows."""
+    scores = np.empty((X.n_rows, learner.weights.n_out))
+    learner.decide(X, scores, mean)
+    if scores.shape[1] == 1:
+        values = plan.loss.value(targets, scores[:, 0])
+    elif plan.multi_loss:
+        loss, _ = plan.specs()
+        values = loss.multi_value_dloss(targets, scores)[0]
+    else:
+        signs = np.where(np.arange(scores.shape[1]) == targets[:, None], 1.0, -1.0)
+        values = plan.loss.value(signs, scores).sum(axis=1)
+    weights = learner.weights.array(averaged=mean)
+    mean_loss = float(values.mean() if weight is None else (weight * values).mean())
+    return 0.5 * plan.reg * float(np.vdot(weights, weights)) + mean_loss
+
+
+def visiting_order(n_rows: int, shuffle: bool | str, rng: np.random.Generator) -> Array | None:
+    """Row numbers for one epoch; None for the order of the rows."""
+    if shuffle is False:
+        return None
+    seed = int(rng.integers(2**63))
+    return _order.full(n_rows, seed) if shuffle == "full" else _order.windowed(n_rows, seed)
+
+
+def train(
+    learner: SGDLearner,
+    plan: Plan,
+    X: RowSource,
+    targets: Array,
+    *,
+    weight: Array | None,
+    epochs: int,
+    shuffle: bool | str,
+    rng: np.random.Generator,
+    tol: float | None = None,
+    progress: Progress | None = None,
+    record: dict[str, Array] | None = None,
+    callback: Callable[[Epoch], Any] | None = None,
+    first_order: Array | None = None,
+) -> list[float]:
+    """Passes over the rows; the true objective after each where `tol` asks for it.
+
+    Stops early when two epochs in a row have not lowered the objective by the
+    fraction `tol`, or when the callback returns True.
+    """
+    objectives: list[float] = []
+    best, stale = math.inf, 0
+    for epoch in range(epochs):
+        began = time.perf_counter()
+        before = learner.loss_sum
+        order = first_order if epoch == 0 else None
+        if order is None:
+            order = visiting_order(X.n_rows, shuffle, rng)
+        run(learner, X, targets, order, weight, progress, record, epoch * X.n_rows)
+        learner.flush()
+        value = None
+        if tol is not None:
+            value = objective(learner, plan, X, targets, weight, plan.average_from >= 0)
+            objectives.append(value)
+            stale = stale + 1 if value > best - tol * abs(best) else 0
+            best = min(best, value)
+        stop = False
+        if callback is not None:
+            seconds = time.perf_counter() - began
+            mean_loss = (learner.loss_sum - before) / X.n_rows
+            stop = callback(Epoch(epoch + 1, seconds, mean_loss, value)) is True
+        if stop or stale >= 2:
+            break
+    if progress is not None:
+        progress.finish()
+    return objectives
+
+
+def run(
+    learner: SGDLearner,
+    X: RowSource,
+    targets: Array,
+    order: Array | None,
+    weight: Array | None,
+    progress: Progress | None,
+    record: dict[str, Array] | None = None,
+    offset: int = 0,
+) -> None:
+    """One pass, cut where the progress table has a line."""
+    start, n = 0, X.n_rows
+    while start < n:
+        stop = n
+        if progress is not None:
+            stop = min(n, start + max(1, progress.next_at - int(learner.seen)))
+        part = None
+        if record is not None:
+            part = {key: a[offset + start : offset + stop] for key, a in record.items()}
+        loss, errors = learner.loss_sum, learner.error_sum
+        learner.run(X, targets, order, start, stop, weight, part)
+        if progress is not None:
+            progress.add(
+                stop - start, loss=learner.loss_sum - loss, errors=learner.error_sum - errors
+            )
+        start = stop

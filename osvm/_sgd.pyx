@@ -1,0 +1,726 @@
+"""Stochastic (sub)gradient descent on sparse rows: the linear learners' loop.
+
+One step on example (x, y), with f = w.x + b and xi = dloss/df:
+
+    w <- (1 - eta reg) w - eta c xi x        c: the example's weight
+    b <- b - eta_b c xi
+    w <- w min(1, radius/||w||)              with projection
+    average <- average + w                   with averaging
+
+Sources: Bagnell's notes (1/(reg t) steps, projection, averaging, mini-batches),
+the slides on f(w, b), Kitani's lecture (online subgradient descent, SoftSVM,
+perceptron); K outputs share one pass, feature-major.
+
+Invariants
+- the state after n examples does not depend on how they were split into calls;
+- rows are validated before they come here; a step that would overflow is not
+  made, and the loop returns the row;
+- with mini-batches, gradients are summed in `grad` and the step is made when
+  the batch is full, or by `flush`.
+"""
+import numpy as np
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport fabs, isfinite, sqrt
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
+
+from osvm._parts cimport LossSpec, StepSpec
+from osvm._rows cimport RowSource
+from osvm._weights cimport ScaledMatrix, ScaledVector
+from osvm.core.loss cimport Loss, loss_value_xi, mloss_value_xi
+from osvm.core.row cimport (
+    ROW_F32_DENSE, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I64, Row, Rows, row_axpy, row_index,
+    rows_get, rows_prefetch,
+)
+from osvm.core.smat cimport (
+    SMat, row_axpy_all, smat_average_dot, smat_axpy, smat_count_average, smat_dot,
+    smat_project_one, smat_shrink, smat_start_average,
+)
+from osvm.core.step cimport Step, step_next
+from osvm.core.svec cimport (
+    SVec, svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_project, svec_shrink,
+    svec_start_average,
+)
+from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
+
+cdef enum Status:
+    DONE = 0
+    NOT_FINITE = 1          # the loss or its derivative at this row
+    STEP_TOO_LARGE = 2      # the step would overflow the weights
+
+cdef enum Error:
+    ERROR_CLASS = 0         # a wrong label
+    ERROR_ABSOLUTE = 1      # |f - y|
+    ERROR_NOVEL = 2         # f below the margin
+
+# Rows fetched ahead of their use; four hide the memory's latency.
+cdef enum:
+    AHEAD = 4
+
+cdef struct Options:
+    double reg
+    double radius           # of the ball; 0 = no projection
+    double average_from     # examples seen before averaging starts; < 0 = never
+    double intercept_eta0   # eta_b = this/sqrt(t); 0 = the weights' own step
+    Py_ssize_t batch_size
+    int fit_intercept
+    int error_kind          # an Error
+
+# What one call records per example; NULL = not wanted.
+cdef struct Record:
+    double *eta
+    double *loss
+    double *error
+
+
+cdef void *pointer(object array) except NULL:
+    """Where a contiguous numpy array of ours keeps its numbers."""
+    cdef size_t where = array.__array_interface__["data"][0]
+    return <void *> where
+
+
+cdef void clear(void *array, Py_ssize_t n, int kind) noexcept nogil:
+    memset(array, 0, n * (4 if kind == WEIGHT_F32 else 8))
+
+
+cdef inline double clamp_shrink(double factor) noexcept nogil:
+    """1 - eta reg, but never a change of sign (eta > 1/reg empties w)."""
+    return factor if factor > 0.0 else 0.0
+
+
+cdef class SGDLearner:
+    """Weights, intercepts and counters of one linear model, and its loops.
+
+    Parameters
+    ----------
+    n_features, n_out : int
+        One output for binary, regression and novelty losses.
+    dtype : float32 or float64
+        Of the weights.
+    loss : LossSpec
+    step : StepSpec
+    reg : float
+    radius : float
+        Of the ball that w is projected onto; 0 for none.
+    average_from : float
+        Number of examples before averaging starts; negative for never.
+    intercept_eta0 : float
+        The intercept's step is this / sqrt(t); 0 to use the weights' step.
+    batch_size : int
+    fit_intercept : bool
+    error_kind : {"class", "absolute", "novel"}
+    """
+    cdef Options options
+    cdef Loss loss
+    cdef Step step
+    cdef object loss_spec
+    cdef readonly object weights        # ScaledVector or ScaledMatrix
+    cdef SVec *vec                      # whichever is in use
+    cdef SMat *mat
+    cdef readonly object intercept      # float64, one per output
+    cdef readonly object intercept_sum  # over the averaged iterates
+    cdef double *b
+    cdef double *b_sum
+    cdef Py_ssize_t n_out
+    cdef object _scratch
+    cdef double *f                      # scores and derivatives of one example
+    cdef double *xi
+    cdef public double t                # steps made
+    cdef public double seen             # examples seen
+    cdef public double loss_sum         # over the examples seen
+    cdef public double error_sum
+    # mini-batches: the sum of gradients and where it is not zero
+    cdef object _grad, _grad_b, _touched, _values
+    cdef void *grad
+    cdef double *grad_b
+    cdef int64_t *touched
+    cdef void *values
+    cdef Py_ssize_t n_touched
+    cdef bint touched_all
+    cdef double pending                 # examples summed
+
+    def __init__(self, Py_ssize_t n_features, Py_ssize_t n_out, dtype, LossSpec loss,
+                 StepSpec step, *, double reg, double radius=0.0, double average_from=-1.0,
+                 double intercept_eta0=0.0, Py_ssize_t batch_size=1, bint fit_intercept=False,
+                 error_kind="class", weights=None):
+        dtype = np.dtype(dtype)
+        self.n_out = n_out
+        self.options.reg = reg
+        self.options.radius = radius
+        self.options.average_from = average_from
+        self.options.intercept_eta0 = intercept_eta0
+        self.options.batch_size = batch_size
+        self.options.fit_intercept = fit_intercept
+        self.options.error_kind = {"class": ERROR_CLASS, "absolute": ERROR_ABSOLUTE,
+                                   "novel": ERROR_NOVEL}[error_kind]
+        self.set_parts(loss, step)
+        if weights is None:
+            track = radius > 0.0
+            weights = (ScaledVector(n_features, dtype, track) if n_out == 1
+                       else ScaledMatrix(n_features, n_out, dtype, track))
+        self._adopt(weights)
+        if average_from >= 0.0:
+            weights.reserve_average()
+        self.intercept = np.zeros(n_out)
+        self.intercept_sum = np.zeros(n_out)
+        self._scratch = np.zeros(2 * n_out)
+        self._bind()
+        if batch_size > 1:
+            self._grad = np.zeros((n_features, n_out), dtype)
+            self._grad_b = np.zeros(n_out)
+            self._touched = np.zeros(n_features, np.int64)
+            self._values = np.zeros(n_features, dtype)
+            self.grad = pointer(self._grad)
+            self.grad_b = <double *> pointer(self._grad_b)
+            self.touched = <int64_t *> pointer(self._touched)
+            self.values = pointer(self._values)
+
+    def set_parts(self, LossSpec loss, StepSpec step):
+        """Use this loss and schedule from now on."""
+        self.loss_spec = loss       # owns what the struct points at
+        self.loss = loss.loss
+        self.step = step.step
+
+    cdef _adopt(self, weights):
+        cdef ScaledVector vector
+        cdef ScaledMatrix matrix
+        self.weights = weights
+        self.vec = NULL
+        self.mat = NULL
+        if self.n_out == 1:
+            vector = weights
+            self.vec = &vector.w
+        else:
+            matrix = weights
+            self.mat = &matrix.w
+
+    cdef _bind(self):
+        self.b = <double *> pointer(self.intercept)
+        self.b_sum = <double *> pointer(self.intercept_sum)
+        self.f = <double *> pointer(self._scratch)
+        self.xi = self.f + self.n_out
+
+    # ------------------------------------------------------------- learning
+
+    def run(self, RowSource X, targets, order=None, Py_ssize_t start=0, Py_ssize_t stop=-1,
+            sample_weight=None, record=None):
+        """Learn from examples order[start:stop] (rows start:stop without an order).
+
+        Parameters
+        ----------
+        X : RowSource
+            Validated rows.
+        targets : float64 array (one output) or int32 array of labels (several)
+        order : int64 array, optional
+            Row numbers.
+        sample_weight : float64 array, optional
+        record : dict of float64 arrays, optional
+            "eta", "loss" and "error" of example n go to entry n - start.
+
+        Raises
+        ------
+        FloatingPointError
+            A step would overflow; the examples before it have been learnt.
+        """
+        cdef const int64_t[::1] order_view
+        cdef const double[::1] y_view, weight_view
+        cdef const int32_t[::1] label_view
+        cdef double[::1] eta_view, loss_view, error_view
+        cdef const int64_t *order_at = NULL
+        cdef const double *y = NULL
+        cdef const double *weight = NULL
+        cdef const int32_t *labels = NULL
+        cdef Record at
+        cdef Py_ssize_t end, chunk, n = X.rows.n_rows, first = start, failed = 0
+        cdef int status = DONE
+        if X.rows.n_features != self.weights.dim:
+            raise ValueError(f"rows have {X.rows.n_features} features, "
+                             f"the model {self.weights.dim}")
+        if order is not None:
+            order_view = order
+            n = order_view.shape[0]
+            if n:
+                order_at = &order_view[0]
+        if stop < 0:
+            stop = n
+        if not 0 <= start <= stop <= n:
+            raise ValueError(f"examples {start} to {stop} of {n}")
+        if start == stop:
+            return
+        if self.n_out == 1:
+            y_view = targets
+            if y_view.shape[0] != X.rows.n_rows:
+                raise ValueError(f"{y_view.shape[0]} targets for {X.rows.n_rows} rows")
+            y = &y_view[0]
+        else:
+            label_view = targets
+            if label_view.shape[0] != X.rows.n_rows:
+                raise ValueError(f"{label_view.shape[0]} labels for {X.rows.n_rows} rows")
+            labels = &label_view[0]
+        if sample_weight is not None:
+            weight_view = sample_weight
+            if weight_view.shape[0] != X.rows.n_rows:
+                raise ValueError(f"{weight_view.shape[0]} weights for {X.rows.n_rows} rows")
+            weight = &weight_view[0]
+        at.eta = at.loss = at.error = NULL
+        if record is not None:
+            eta_view, loss_view, error_view = record["eta"], record["loss"], record["error"]
+            at.eta, at.loss, at.error = &eta_view[0], &loss_view[0], &error_view[0]
+        # Signals are looked at between chunks of a few milliseconds.
+        chunk = max(1, 4_000_000 // (self.n_out * (1 + self._mean_count(X))))
+        while start < stop:
+            end = min(stop, start + chunk)
+            with nogil:
+                if self.n_out == 1:
+                    status = self._learn_scalar(&X.rows, y, order_at, &start, end, weight, at)
+                else:
+                    status = self._learn_multi(&X.rows, labels, order_at, &start, end, weight,
+                                               at)
+            if status != DONE:
+                failed = order[start] if order is not None else start
+                self._complain(status, failed)
+            if at.eta != NULL:
+                at.eta = &eta_view[0] + (start - first) if start < stop else NULL
+                at.loss = &loss_view[0] + (start - first) if start < stop else NULL
+                at.error = &error_view[0] + (start - first) if start < stop else NULL
+            PyErr_CheckSignals()
+
+    cdef Py_ssize_t _mean_count(self, RowSource X):
+        """Stored values per row, about."""
+        cdef Row last
+        if not X.sparse:
+            return X.rows.n_features
+        rows_get(&X.rows, X.rows.n_rows - 1, &last)
+        return (<const char *> last.values - <const char *> X.rows.values) // (4 * X.rows.n_rows)
+
+    def _complain(self, int status, Py_ssize_t row):
+        self.loss_spec.raise_error()
+        if status == NOT_FINITE:
+            raise FloatingPointError(
+                f"the loss is not finite at row {row}: scale the features (for example to unit "
+                "norm) or the targets, or lower the step size")
+        raise FloatingPointError(
+            f"the step at row {row} would overflow the weights: scale the features (for example "
+            "to unit norm), raise reg or lower eta0")
+
+    cdef int _learn_scalar(self, const Rows *X, const double *y, const int64_t *order,
+                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
+                           Record record) noexcept nogil:
+        """One output.  `at` moves on with each example; on failure it names the culprit."""
+        cdef SVec *w = self.vec
+        cdef Options options = self.options
+        cdef Loss loss = self.loss
+        cdef Py_ssize_t n, i, start = at[0]
+        cdef Row row
+        cdef double f, xi, value, c, eta, eta_b, error, target
+        cdef double limit = 1e19 if w.kind == WEIGHT_F32 else 1e150
+        cdef bint batched = options.batch_size > 1
+        for n in range(start, stop):
+            i = n if order == NULL else order[n]
+            if n + AHEAD < stop:
+                rows_prefetch(X, n + AHEAD if order == NULL else order[n + AHEAD])
+            rows_get(X, i, &row)
+            target = y[i]
+            f = svec_dot(w, &row) + self.b[0]
+            value = loss_value_xi(&loss, target, f, &xi)
+            if not isfinite(value):
+                at[0] = n
+                return NOT_FINITE
+            c = 1.0 if weight == NULL else weight[i]
+            if batched:
+                eta = step_next(&self.step, self.t + 1.0)
+                self._sum_gradient(&row, &xi, c)
+                if self.pending >= options.batch_size:
+                    self._apply_batch()
+            else:
+                self.t += 1.0
+                eta = step_next(&self.step, self.t)
+                if xi != 0.0:
+                    if not fabs(eta * c * xi) < limit * fabs(w.scale):
+                        self.t -= 1.0
+                        at[0] = n
+                        return STEP_TOO_LARGE
+                    svec_shrink(w, clamp_shrink(1.0 - eta * options.reg))
+                    svec_axpy(w, -eta * c * xi, &row)
+                    if options.fit_intercept:
+                        eta_b = eta
+                        if options.intercept_eta0 > 0.0:
+                            eta_b = options.intercept_eta0 / sqrt(self.t)
+                        self.b[0] -= eta_b * c * xi
+                else:
+                    svec_shrink(w, clamp_shrink(1.0 - eta * options.reg))
+                self._after_step()
+            self.seen += 1.0
+            if options.error_kind == ERROR_CLASS:
+                error = (f > 0.0) != (target > 0.0)
+            elif options.error_kind == ERROR_ABSOLUTE:
+                error = fabs(f - target)
+            else:
+                error = f < 1.0
+            self.loss_sum += value
+            self.error_sum += error
+            if record.eta != NULL:
+                record.eta[n - start] = eta
+                record.loss[n - start] = value
+                record.error[n - start] = self.error_sum / self.seen
+        at[0] = stop
+        return DONE
+
+    cdef int _learn_multi(self, const Rows *X, const int32_t *labels, const int64_t *order,
+                          Py_ssize_t *at, Py_ssize_t stop, const double *weight,
+                          Record record) noexcept nogil:
+        """K outputs in one pass; otherwise as _learn_scalar."""
+        cdef SMat *w = self.mat
+        cdef Options options = self.options
+        cdef Loss loss = self.loss
+        cdef Py_ssize_t n, i, k, label, best, start = at[0], K = self.n_out
+        cdef Row row
+        cdef double *f = self.f
+        cdef double *xi = self.xi
+        cdef double value, c, eta, eta_b, largest
+        cdef double limit = 1e19 if w.kind == WEIGHT_F32 else 1e150
+        cdef bint batched = options.batch_size > 1
+        for n in range(start, stop):
+            i = n if order == NULL else order[n]
+            if n + AHEAD < stop:
+                rows_prefetch(X, n + AHEAD if order == NULL else order[n + AHEAD])
+            rows_get(X, i, &row)
+            label = labels[i]
+            smat_dot(w, &row, f)
+            best = 0
+            for k in range(K):
+                f[k] += self.b[k]
+                if f[k] > f[best]:
+                    best = k
+            value = mloss_value_xi(&loss, K, label, f, 1.0, xi)
+            if not isfinite(value):
+                at[0] = n
+                return NOT_FINITE
+            c = 1.0 if weight == NULL else weight[i]
+            if batched:
+                eta = step_next(&self.step, self.t + 1.0)
+                self._sum_gradient(&row, xi, c)
+                if self.pending >= options.batch_size:
+                    self._apply_batch()
+            else:
+                self.t += 1.0
+                eta = step_next(&self.step, self.t)
+                largest = 0.0
+                for k in range(K):
+                    if fabs(xi[k]) > largest * fabs(w.scale[k]):
+                        largest = fabs(xi[k] / w.scale[k])
+                if not eta * c * largest < limit:
+                    self.t -= 1.0
+                    at[0] = n
+                    return STEP_TOO_LARGE
+                smat_shrink(w, clamp_shrink(1.0 - eta * options.reg))
+                if largest > 0.0:
+                    if options.fit_intercept:
+                        eta_b = eta
+                        if options.intercept_eta0 > 0.0:
+                            eta_b = options.intercept_eta0 / sqrt(self.t)
+                        for k in range(K):
+                            self.b[k] -= eta_b * c * xi[k]
+                    for k in range(K):
+                        xi[k] *= -eta * c
+                    smat_axpy(w, xi, &row)
+                self._after_step()
+            self.seen += 1.0
+            self.loss_sum += value
+            self.error_sum += best != label
+            if record.eta != NULL:
+                record.eta[n - start] = eta
+                record.loss[n - start] = value
+                record.error[n - start] = self.error_sum / self.seen
+        at[0] = stop
+        return DONE
+
+    cdef void _after_step(self) noexcept nogil:
+        """Project, then count the iterate."""
+        cdef Py_ssize_t k
+        if self.options.radius > 0.0:
+            if self.vec != NULL:
+                svec_project(self.vec, self.options.radius)
+            else:
+                for k in range(self.n_out):
+                    smat_project_one(self.mat, k, self.options.radius)
+        if self.options.average_from >= 0.0 and self.seen >= self.options.average_from:
+            if self.vec != NULL:
+                if not self.vec.averaging:
+                    svec_start_average(self.vec, self.vec.u)
+                svec_count_average(self.vec)
+            else:
+                if not self.mat.averaging:
+                    smat_start_average(self.mat, self.mat.u)
+                smat_count_average(self.mat)
+            for k in range(self.n_out):
+                self.b_sum[k] += self.b[k]
+
+    # --------------------------------------------------------- mini-batches
+
+    cdef void _sum_gradient(self, const Row *row, const double *xi, double c) noexcept nogil:
+        """Add c xi x to the batch's gradient and remember which features it touched."""
+        cdef Py_ssize_t k, i, n_active = 0
+        cdef Py_ssize_t K = self.n_out, dim
+        for k in range(K):
+            n_active += xi[k] != 0.0
+        self.pending += 1.0
+        if n_active == 0:
+            return
+        if self.options.fit_intercept:
+            for k in range(K):
+                self.grad_b[k] += c * xi[k]
+        if self.vec != NULL:
+            dim = self.vec.dim
+            if self.vec.kind == WEIGHT_F32:
+                row_axpy(row, c * xi[0], <float32_t *> self.grad)
+            else:
+                row_axpy(row, c * xi[0], <float64_t *> self.grad)
+        else:
+            dim = self.mat.dim
+            if self.mat.kind == WEIGHT_F32:
+                for k in range(K):
+                    (<float32_t *> self.mat.work)[k] = <float32_t> (c * xi[k] * row.scale)
+                row_axpy_all(row, <const float32_t *> self.mat.work, K, <float32_t *> self.grad)
+            else:
+                for k in range(K):
+                    (<float64_t *> self.mat.work)[k] = c * xi[k] * row.scale
+                row_axpy_all(row, <const float64_t *> self.mat.work, K, <float64_t *> self.grad)
+        if self.touched_all or row.indices == NULL or self.n_touched + row.count > dim:
+            self.touched_all = True
+            return
+        for i in range(row.count):
+            self.touched[self.n_touched + i] = row_index(row, i)
+        self.n_touched += row.count
+
+    cdef void _apply_batch(self) noexcept nogil:
+        """One step with the mean of the batch's gradients."""
+        cdef Row row
+        cdef double eta, eta_b, c
+        cdef Py_ssize_t k
+        if self.pending == 0.0:
+            return
+        self.t += 1.0
+        eta = step_next(&self.step, self.t)
+        c = -eta / self.pending
+        if self.vec != NULL:
+            svec_shrink(self.vec, clamp_shrink(1.0 - eta * self.options.reg))
+            if self.vec.kind == WEIGHT_F32:
+                self._take_gradient(<float32_t *> self.grad, <float32_t *> self.values, &row)
+            else:
+                self._take_gradient(<float64_t *> self.grad, <float64_t *> self.values, &row)
+            svec_axpy(self.vec, c, &row)
+            if self.touched_all:
+                clear(self.grad, self.vec.dim, self.vec.kind)
+        else:
+            smat_shrink(self.mat, clamp_shrink(1.0 - eta * self.options.reg))
+            if self.mat.kind == WEIGHT_F32:
+                self._add_gradient(<float32_t *> self.grad, <float32_t *> self.mat.v,
+                                   <float32_t *> self.mat.u, c)
+            else:
+                self._add_gradient(<float64_t *> self.grad, <float64_t *> self.mat.v,
+                                   <float64_t *> self.mat.u, c)
+        if self.options.fit_intercept:
+            eta_b = eta
+            if self.options.intercept_eta0 > 0.0:
+                eta_b = self.options.intercept_eta0 / sqrt(self.t)
+            for k in range(self.n_out):
+                self.b[k] -= eta_b / self.pending * self.grad_b[k]
+                self.grad_b[k] = 0.0
+        self.n_touched = 0
+        self.touched_all = False
+        self.pending = 0.0
+        self._after_step()
+
+    cdef void _take_gradient(self, weight_t *grad, weight_t *values, Row *row) noexcept nogil:
+        """The summed gradient as a row; a sparse one is cleared at once."""
+        cdef Py_ssize_t i, n = 0
+        cdef int64_t j
+        row.struct_size = sizeof(Row)
+        row.scale = 1.0
+        row.step = 1
+        if self.touched_all:
+            row.values = grad
+            row.indices = NULL
+            row.count = self.vec.dim
+            row.kind = ROW_F32_DENSE if weight_t is float32_t else ROW_F64_DENSE
+            return
+        for i in range(self.n_touched):
+            j = self.touched[i]
+            if grad[j] != 0:            # a feature touched twice is there once
+                values[n] = grad[j]
+                self.touched[n] = j
+                grad[j] = 0
+                n += 1
+        row.values = values
+        row.indices = self.touched
+        row.count = n
+        row.kind = ROW_F32_I64 if weight_t is float32_t else ROW_F64_I64
+
+    cdef void _add_gradient(self, weight_t *grad, weight_t *v, weight_t *u,
+                            double c) noexcept nogil:
+        """W += c grad on the touched features, and clear them."""
+        cdef SMat *w = self.mat
+        cdef Py_ssize_t K = self.n_out, i, k, at
+        cdef Py_ssize_t n = w.dim if self.touched_all else self.n_touched
+        cdef double step, old, new
+        for i in range(n):
+            at = (i if self.touched_all else self.touched[i]) * K
+            for k in range(K):
+                if grad[at + k] != 0:
+                    step = c * grad[at + k] / w.scale[k]
+                    old = v[at + k]
+                    v[at + k] += <weight_t> step
+                    new = v[at + k]
+                    if w.track_norm:
+                        w.sq_v[k] += (new - old) * (new + old)
+                    if w.avg_scale[k] != 0.0:
+                        u[at + k] += <weight_t> (step * w.avg_scale[k])
+                    grad[at + k] = 0
+
+    def flush(self):
+        """Make the step of a batch that is not full; the end of an epoch calls it."""
+        self._apply_batch()
+
+    @property
+    def pending_examples(self):
+        """Examples summed into a mini-batch that is not full yet."""
+        return int(self.pending)
+
+    # ----------------------------------------------------------- predicting
+
+    def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
+               Py_ssize_t start=0, Py_ssize_t stop=-1):
+        """out[i] = scores of row i, intercepts included, for rows start:stop."""
+        cdef Py_ssize_t i, k
+        cdef Row row
+        cdef bint mean = averaged and self.weights.averaged_count > 0
+        cdef double n = self.weights.averaged_count if mean else 1.0
+        cdef double *b = self.b_sum if mean else self.b
+        if X.rows.n_features != self.weights.dim:
+            raise ValueError(f"rows have {X.rows.n_features} features, "
+                             f"the model {self.weights.dim}")
+        if stop < 0:
+            stop = X.rows.n_rows
+        if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
+                or out.shape[1] != self.n_out:
+            raise ValueError("out does not fit the rows")
+        # The average is written out once when there are enough rows to pay for it.
+        if mean and (stop - start) * (1 + self._mean_count(X)) > 2 * self.weights.dim:
+            frozen = self.frozen_average()
+            frozen.decide(X, out, False, start, stop)
+            return
+        with nogil:
+            for i in range(start, stop):
+                rows_get(&X.rows, i, &row)
+                if self.vec != NULL:
+                    out[i, 0] = (svec_average_dot(self.vec, &row) if mean
+                                 else svec_dot(self.vec, &row)) + b[0] / n
+                else:
+                    if mean:
+                        smat_average_dot(self.mat, &row, &out[i, 0])
+                    else:
+                        smat_dot(self.mat, &row, &out[i, 0])
+                    for k in range(self.n_out):
+                        out[i, k] += b[k] / n
+
+    def frozen_average(self):
+        """A learner whose plain weights are this one's average, for prediction."""
+        cdef SGDLearner twin = self._like(None)
+        twin.weights.set_array(self.weights.array(averaged=True))
+        twin.intercept[:] = self.average_intercept()
+        return twin
+
+    def average_intercept(self):
+        """The averaged intercepts; the last ones while nothing has been averaged."""
+        n = self.weights.averaged_count
+        return self.intercept_sum / n if n else self.intercept.copy()
+
+    # ------------------------------------------------------- saving, copying
+
+    cdef SGDLearner _like(self, weights, Py_ssize_t n_out=0):
+        """A learner with the same options and given (or zero) weights."""
+        cdef StepSpec step = StepSpec.__new__(StepSpec, 0)
+        cdef SGDLearner twin
+        step.step = self.step
+        twin = SGDLearner(
+            self.weights.dim, n_out or self.n_out, self.weights.v.dtype, self.loss_spec, step,
+            reg=self.options.reg, radius=self.options.radius,
+            average_from=self.options.average_from if weights is not None else -1.0,
+            intercept_eta0=self.options.intercept_eta0, batch_size=self.options.batch_size,
+            fit_intercept=self.options.fit_intercept, weights=weights)
+        twin.options.error_kind = self.options.error_kind
+        return twin
+
+    def get_state(self):
+        """(scalars, arrays): everything learnt, for `set_state` of an equal learner."""
+        scalars, arrays = self.weights.get_state()
+        scalars = {f"w_{name}": value for name, value in scalars.items()}
+        scalars |= {"t": self.t, "seen": self.seen, "loss_sum": self.loss_sum,
+                    "error_sum": self.error_sum, "pending": self.pending,
+                    "touched_all": int(self.touched_all), "eta": self.step.eta}
+        arrays = {f"w_{name}": value for name, value in arrays.items()}
+        arrays |= {"intercept": self.intercept.copy(),
+                   "intercept_sum": self.intercept_sum.copy()}
+        if self.options.batch_size > 1:
+            arrays |= {"grad": self._grad.copy(), "grad_b": self._grad_b.copy(),
+                       "touched": self._touched[:self.n_touched].copy()}
+        return scalars, arrays
+
+    def set_state(self, scalars, arrays):
+        """Take over what `get_state` gave; shapes must agree."""
+        cls = ScaledVector if self.n_out == 1 else ScaledMatrix
+        weights = cls.from_state(
+            {name[2:]: value for name, value in scalars.items() if name.startswith("w_")},
+            {name[2:]: value for name, value in arrays.items() if name.startswith("w_")})
+        if weights.dim != self.weights.dim or weights.n_out != self.n_out:
+            raise ValueError("the saved weights have another shape than the model")
+        touched = arrays.get("touched")
+        if touched is not None and touched.size and not (
+                0 <= touched.min() and touched.max() < weights.dim):
+            raise ValueError("the saved mini-batch names features that do not exist")
+        for name in ("intercept", "intercept_sum"):
+            if arrays[name].shape != getattr(self, name).shape:
+                raise ValueError(f"the saved {name} has another shape than the model's")
+        self._adopt(weights)
+        for name in ("intercept", "intercept_sum"):
+            getattr(self, name)[:] = arrays[name]
+        self.t, self.seen = scalars["t"], scalars["seen"]
+        self.loss_sum, self.error_sum = scalars["loss_sum"], scalars["error_sum"]
+        self.step.eta = scalars["eta"]
+        if touched is not None:
+            self._grad[:] = arrays["grad"]
+            self._grad_b[:] = arrays["grad_b"]
+            self._touched[:touched.size] = touched
+            self.n_touched = touched.size
+            self.pending = scalars["pending"]
+            self.touched_all = scalars["touched_all"]
+
+    def copy(self):
+        """An independent copy, bit for bit."""
+        cdef SGDLearner twin = self._like(self.weights.copy())
+        twin.set_state(*self.get_state())
+        return twin
+
+    def with_outputs(self, Py_ssize_t n_out):
+        """A learner with more outputs: the old ones as they are, the new ones zero."""
+        cdef SGDLearner wide
+        old = self.n_out
+        if n_out <= max(old, 2):
+            raise ValueError(f"cannot go from {old} to {n_out} outputs")
+        if self.pending:
+            raise ValueError("a mini-batch is pending: flush it first")
+        if old == 1:
+            # The one score of a binary model is the second label's, and minus the first's.
+            weights = ScaledMatrix.from_binary(self.weights, n_out)
+            keep, sign = [0, 0], np.array([-1.0, 1.0])
+        else:
+            weights = self.weights.with_outputs(n_out)
+            keep, sign = list(range(old)), np.ones(old)
+        wide = self._like(weights, n_out)
+        wide.intercept[:len(keep)] = self.intercept[keep] * sign
+        wide.intercept_sum[:len(keep)] = self.intercept_sum[keep] * sign
+        wide.t, wide.seen = self.t, self.seen
+        wide.loss_sum, wide.error_sum = self.loss_sum, self.error_sum
+        return wide

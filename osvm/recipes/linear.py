@@ -1,0 +1,245 @@
+"""The linear algorithms of the sources, as configured `LinearClassifier` objects.
+
+(1) Bagnell, notes on efficient online SVM; (2) Leskovec, Rajaraman, Ullman, slides
+on computing the margin; (3) Kitani, lecture on online techniques for SVMs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osvm.linear import LinearClassifier
+from osvm.schedules import Bottou
+
+__all__ = [
+    "batch_gd",
+    "ogd",
+    "online_svm",
+    "pegasos",
+    "perceptron",
+    "projected_ogd",
+    "sgd_svm",
+    "soft_svm",
+]
+
+
+def pegasos(
+    reg: float = 1e-4,
+    project: bool = True,
+    average: bool | int = False,
+    batch_size: int = 1,
+    epochs: int = 1,
+    **options: Any,
+) -> LinearClassifier:
+    """Pegasos: hinge loss, 1/(reg t) steps, projection onto the ball of radius 1/sqrt(reg).
+
+    Source (1), algorithm 1.  Sets loss="hinge", schedule="inverse_time",
+    fit_intercept=False, shuffle=False.
+
+    Parameters
+    ----------
+    reg : float
+    project : bool
+        Project after each step.
+    average : bool or int
+        Predict with the average of the iterates.
+    batch_size : int
+        Examples whose gradients are averaged for one step.
+    epochs : int
+    **options
+        Further parameters of `LinearClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from osvm import recipes
+    >>> X, y = np.array([[2.0, 0.0], [0.0, 2.0]]), [1, -1]
+    >>> recipes.pegasos(reg=0.5).fit(X, y).coef_
+    array([[ 1., -2.]])
+    """
+    return LinearClassifier(
+        "hinge",
+        reg=reg,
+        schedule="inverse_time",
+        project=project,
+        average=average,
+        batch_size=batch_size,
+        epochs=epochs,
+        **_defaults(options, fit_intercept=False, shuffle=False),
+    )
+
+
+def online_svm(
+    reg: float = 1e-4,
+    project: bool = True,
+    average: bool | int = False,
+    batch_size: int = 1,
+    epochs: int = 1,
+    **options: Any,
+) -> LinearClassifier:
+    """The online linear SVM of Bagnell's notes: Pegasos on rows of unit norm.
+
+    Source (1), algorithm 1 and its advice to normalise the inputs.  Sets what
+    :func:`pegasos` sets, and normalize=True.
+
+    Parameters
+    ----------
+    reg, project, average, batch_size, epochs
+        As for :func:`pegasos`.
+    **options
+        Further parameters of `LinearClassifier`.
+    """
+    return pegasos(reg, project, average, batch_size, epochs, **_defaults(options, normalize=True))
+
+
+def sgd_svm(
+    C: float | None = None, reg: float | None = None, epochs: int = 5, **options: Any
+) -> LinearClassifier:
+    """Stochastic gradient descent on f(w, b) = ½ w.w + C Σ hinge(y (w.x + b)).
+
+    Source (2); the same as ``reg/2 w.w + mean hinge`` with ``reg = 1/(C n)``.  Sets
+    loss="hinge", schedule="bottou", fit_intercept=True, shuffle=False.  The
+    intercept is not regularised and has its own step, 1/sqrt(t).
+
+    Parameters
+    ----------
+    C, reg : float
+        One of them.
+    epochs : int
+    **options
+        Further parameters of `LinearClassifier`.
+    """
+    return LinearClassifier(
+        "hinge",
+        C=C,
+        reg=reg,
+        epochs=epochs,
+        **_defaults(options, schedule="bottou", fit_intercept=True, shuffle=False),
+    )
+
+
+def batch_gd(
+    C: float | None = None,
+    reg: float | None = None,
+    eta0: float = 0.1,
+    epochs: int = 100,
+    **options: Any,
+) -> LinearClassifier:
+    """Batch gradient descent on f(w, b): one full gradient, one step, per epoch.
+
+    Source (2), the baseline that SGD is compared with.  Sets loss="hinge",
+    schedule="constant", batch_size="full", fit_intercept=True, shuffle=False.
+
+    Parameters
+    ----------
+    C, reg : float
+        One of them.
+    eta0 : float
+        The step size, for the mean loss.
+    epochs : int
+    **options
+        Further parameters of `LinearClassifier`.
+    """
+    return LinearClassifier(
+        "hinge",
+        C=C,
+        reg=reg,
+        eta0=eta0,
+        epochs=epochs,
+        batch_size="full",
+        **_defaults(options, schedule="constant", fit_intercept=True, shuffle=False),
+    )
+
+
+def ogd(
+    eta0: float = 0.1, reg: float = 0.0, loss: Any = "hinge", epochs: int = 1, **options: Any
+) -> LinearClassifier:
+    """Online subgradient descent with a constant step.
+
+    Source (3), algorithm 1.  Sets schedule="constant", fit_intercept=False,
+    shuffle=False.
+
+    Parameters
+    ----------
+    eta0 : float
+    reg : float
+    loss : str or object
+    epochs : int
+    **options
+        Further parameters of `LinearClassifier`.
+    """
+    return LinearClassifier(
+        loss,
+        reg=reg,
+        eta0=eta0,
+        epochs=epochs,
+        **_defaults(options, schedule="constant", fit_intercept=False, shuffle=False),
+    )
+
+
+def projected_ogd(
+    radius: float, eta0: float = 0.1, loss: Any = "hinge", epochs: int = 1, **options: Any
+) -> LinearClassifier:
+    """Online subgradient descent, projected onto a ball after each step.
+
+    Source (3), algorithm 2.  Sets what :func:`ogd` sets, reg=0, and project=radius.
+
+    Parameters
+    ----------
+    radius : float
+        Of the ball around 0.
+    eta0 : float
+    loss : str or object
+    epochs : int
+    **options
+        Further parameters of `LinearClassifier`.
+    """
+    return ogd(eta0, loss=loss, epochs=epochs, **_defaults(options, project=float(radius)))
+
+
+def soft_svm(reg: float = 1e-4, epochs: int = 1, **options: Any) -> LinearClassifier:
+    """SoftSVM in mirror-descent form: θ += y x on a violation, w = θ/(reg (t + 1)).
+
+    Source (3), algorithm 3.  As a step on w it is 1/(reg (1 + t)), so it sets
+    loss="hinge", schedule=Bottou(t0=1), fit_intercept=False, shuffle=False.
+
+    Parameters
+    ----------
+    reg : float
+    epochs : int
+    **options
+        Further parameters of `LinearClassifier`.
+    """
+    return LinearClassifier(
+        "hinge",
+        reg=reg,
+        schedule=Bottou(t0=1.0),
+        epochs=epochs,
+        **_defaults(options, fit_intercept=False, shuffle=False),
+    )
+
+
+def perceptron(epochs: int = 1, **options: Any) -> LinearClassifier:
+    """The perceptron: w += y x on a mistake; a score of 0 is a mistake.
+
+    Source (3), algorithm 4.  Sets loss="perceptron", reg=0, schedule="constant",
+    eta0=1, fit_intercept=False, shuffle=False.
+
+    Parameters
+    ----------
+    epochs : int
+    **options
+        Further parameters of `LinearClassifier`.
+    """
+    return LinearClassifier(
+        "perceptron",
+        epochs=epochs,
+        **_defaults(
+            options, reg=0.0, schedule="constant", eta0=1.0, fit_intercept=False, shuffle=False
+        ),
+    )
+
+
+def _defaults(options: dict[str, Any], **defaults: Any) -> dict[str, Any]:
+    """The recipe's settings, overruled by what the caller gives."""
+    return {**defaults, **options}

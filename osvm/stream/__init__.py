@@ -1,0 +1,27 @@
+"""Readers for data larger than memory, and test-then-train validation."""
+
+from osvm.stream._base import Reader
+from osvm.stream._text import HashingTokenizer
+from osvm.stream.formats import read
+from osvm.stream.iterables import IterableReader
+from osvm.stream.open import FormatError
+from osvm.stream.shuffle import ShuffledReader
+from osvm.stream.svmlight import SvmlightReader
+from osvm.stream.table import CsvReader, JsonlReader, ParquetReader
+from osvm.stream.text import TextReader
+from osvm.stream.vw import VwReader
+
+__all__ = [
+    "CsvReader",
+    "FormatError",
+    "HashingTokenizer",
+    "IterableReader",
+    "JsonlReader",
+    "ParquetReader",
+    "Reader",
+    "ShuffledReader",
+    "SvmlightReader",
+    "TextReader",
+    "VwReader",
+    "read",
+]

@@ -1,0 +1,30 @@
+# A CSR matrix that grows row by row inside a nogil loop.
+from libc.stdint cimport int32_t, int64_t
+
+
+cdef struct Csr:
+    double *values
+    int32_t *indices
+    int64_t *indptr
+    Py_ssize_t n_rows
+    Py_ssize_t n_values
+    Py_ssize_t row_room
+    Py_ssize_t value_room
+
+
+cdef int csr_reserve(Csr *csr, Py_ssize_t values) noexcept nogil
+
+# 0, or -1 when memory ran out.
+cdef inline int csr_push(Csr *csr, int32_t index, double value) noexcept nogil:
+    if csr.n_values == csr.value_room and csr_reserve(csr, 1) < 0:
+        return -1
+    csr.indices[csr.n_values] = index
+    csr.values[csr.n_values] = value
+    csr.n_values += 1
+    return 0
+
+cdef int csr_end_row(Csr *csr) noexcept nogil
+
+
+cdef class CsrBuilder:
+    cdef Csr csr

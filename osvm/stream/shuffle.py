@@ -1,0 +1,199 @@
+"""Shuffling a stream through a reservoir of bounded size.
+
+The reservoir fills with up to `size` rows; then its rows are put in random
+order, the first half is given out and the second half stays to mix with what
+comes.  Each row is copied about twice, and the distance that a row can travel
+is unbounded, as with the one-at-a-time reservoir.
+
+Invariant: every row is given exactly once per pass, and the state (the rows in
+the reservoir and the generator) goes into checkpoints.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from osvm._params import generator_state, make_generator, restore_generator
+from osvm.stream._base import Reader, check_batch_size
+from osvm.stream.iterables import as_reader
+
+
+class ShuffledReader(Reader):
+    """The rows of another reader in random order.
+
+    Parameters
+    ----------
+    reader : Reader or iterable of (X, y)
+        X must be CSR.
+    size : int, default=65536
+        Rows that the reservoir holds.
+    batch_size : int, optional
+        Rows of a batch; that of the inner reader by default.
+    random_state : int, optional
+
+    Examples
+    --------
+    >>> import io
+    >>> from osvm.stream import ShuffledReader, SvmlightReader
+    >>> lines = b"".join(b"%d 1:%d\\n" % (k, k) for k in range(8))
+    >>> reader = ShuffledReader(SvmlightReader(io.BytesIO(lines)), random_state=0)
+    >>> X, y = next(reader)
+    >>> sorted(y.tolist()) == list(range(8)), y.tolist() == list(range(8))
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        reader: Any,
+        *,
+        size: int = 65536,
+        batch_size: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        inner = as_reader(reader)
+        super().__init__(batch_size=batch_size or inner.batch_size, on_error=inner.on_error)
+        self.reader = inner
+        self.size = check_batch_size(size)
+        self.name = inner.name
+        self._generator = make_generator(random_state)
+        self._empty()
+
+    def _empty(self) -> None:
+        self._parts: list[tuple] = []  # batches that wait to be mixed
+        self._waiting = 0
+        self._mixed: tuple | None = None  # rows in random order
+        self._next = 0  # the first row of it that was not given
+        self._give = 0  # rows of it that may be given
+        self._dry = False
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        return self.reader.n_features
+
+    @property
+    def weighted(self) -> bool:  # type: ignore[override]
+        return self.reader.weighted
+
+    def _mix(self) -> bool:
+        """Fill the reservoir and put it in random order; False when nothing is left."""
+        if self._mixed is not None:
+            rest = _rows(self._mixed, slice(self._give, None))
+            self._parts, self._waiting = [rest], rest[0].shape[0]
+            self._mixed = None
+        while self._waiting < self.size and not self._dry:
+            batch = next(self.reader, None)
+            if batch is None:
+                self._dry = True
+                break
+            self._parts.append(batch)
+            self._waiting += batch[0].shape[0]
+        if not self._waiting:
+            return False
+        whole = _join(self._parts)
+        order = self._generator.permutation(self._waiting)
+        self._mixed = _rows(whole, order)
+        self._next = 0
+        self._give = self._waiting if self._dry else max(1, self._waiting // 2)
+        self._parts, self._waiting = [], 0
+        return True
+
+    def _read_batch(self) -> tuple | None:
+        if (self._mixed is None or self._next >= self._give) and not self._mix():
+            return None
+        assert self._mixed is not None
+        stop = min(self._next + self.batch_size, self._give)
+        batch = _rows(self._mixed, slice(self._next, stop))
+        self._next = stop
+        return batch
+
+    def rewind(self) -> None:
+        """Start the data anew; the order will be another one."""
+        self.reader.rewind()
+        self._empty()
+        self.n_rows = self.n_skipped = 0
+        self._finished = False
+
+    def tell(self) -> dict[str, Any]:
+        raise ValueError("a shuffled stream has no single position; use get_state")
+
+    def seek(self, position: dict[str, Any]) -> None:
+        raise ValueError("a shuffled stream has no single position; use set_state")
+
+    def get_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        inner, arrays = self.reader.get_state()
+        scalars = {
+            "inner": inner,
+            "rows": self.n_rows,
+            "finished": self._finished,
+            "dry": self._dry,
+            "give": self._give - self._next,
+            "generator": generator_state(self._generator),
+        }
+        arrays = {f"inner.{name}": array for name, array in arrays.items()}
+        if self._mixed is not None:
+            held = _rows(self._mixed, slice(self._next, None))
+            X = csr_array(held[0])
+            arrays.update(values=X.data, indices=X.indices, indptr=X.indptr)
+            arrays.update({f"column{k}": np.asarray(part) for k, part in enumerate(held[1:])})
+        return scalars, arrays
+
+    def set_state(self, scalars: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        nested = {k[6:]: v for k, v in arrays.items() if k.startswith("inner.")}
+        self.reader.set_state(scalars["inner"], nested)
+        self._empty()
+        self.n_rows = int(scalars["rows"])
+        self._finished = bool(scalars["finished"])
+        self._dry = bool(scalars["dry"])
+        self._generator = restore_generator(scalars["generator"])
+        if "values" in arrays:
+            shape = (len(arrays["indptr"]) - 1, self.n_features)
+            X = csr_array((arrays["values"], arrays["indices"], arrays["indptr"]), shape=shape)
+            rest = [arrays[name] for name in sorted(arrays) if name.startswith("column")]
+            self._mixed = (X, *rest)
+            self._give = int(scalars["give"])
+
+    @property
+    def bytes_read(self) -> int:
+        return self.reader.bytes_read
+
+    @property
+    def progress(self) -> tuple[int, int] | None:
+        return self.reader.progress
+
+    def config(self) -> dict[str, Any]:
+        return self.reader.config()
+
+    def close(self) -> None:
+        self.reader.close()
+
+
+def _rows(batch: tuple, rows: Any) -> tuple:
+    """Some rows of every part of a batch."""
+    return tuple(
+        part if part is None else [part[k] for k in _numbers(rows, len(part))]
+        if isinstance(part, list) else part[rows]
+        for part in batch
+    )  # fmt: skip
+
+
+def _numbers(rows: Any, n: int) -> Any:
+    return range(*rows.indices(n)) if isinstance(rows, slice) else rows
+
+
+def _join(parts: list[tuple]) -> tuple:
+    """Batches one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    X = vstack([part[0] for part in parts], format="csr")
+    out: list[Any] = [X]
+    for column in zip(*(part[1:] for part in parts)):
+        if column[0] is None:
+            out.append(None)
+        elif isinstance(column[0], list):
+            out.append([item for part in column for item in part])
+        else:
+            out.append(np.concatenate(column))
+    return tuple(out)
