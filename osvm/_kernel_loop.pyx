@@ -54,6 +54,7 @@ cdef struct Learner:
     bint offset
     bint nu_trick
     double reg
+    double cap              # of eta: 1/reg at most
     double mu
     double decay
     double nu
@@ -146,14 +147,16 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         for k in range(K):
             gv += xi[k] * z[k]
         eta = step_clip(l.step, l.eta * smd_factor(l.mu, gv))               # (36)
+        if eta > l.cap:
+            eta = l.cap
         if not (eta - eta == 0.0):
             return NOT_FINITE
         if l.nu_trick:
             l.eta_epsilon *= smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)  # (60)
     else:
         eta = step_eta(l.step, l.t + 1.0)
-        if eta > l.step.eta_max:
-            eta = l.step.eta_max
+        if eta > l.cap:
+            eta = l.cap
         l.eta_epsilon = eta
     dec = 1.0 - eta * reg
     if dec < 0.0:
@@ -328,6 +331,9 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     l.nu_trick = nu is not None
     l.nu = nu if nu is not None else 0.0
     l.reg = reg
+    l.cap = step.step.eta_max
+    if reg > 0.0 and l.cap > 1.0 / reg:
+        l.cap = 1.0 / reg
     l.mu = step.step.mu
     l.decay = step.step.decay
     l.t, l.eta, l.errors, l.loss_sum = state.t, state.eta, state.errors, state.loss_sum

@@ -232,6 +232,22 @@ cdef class KernelState:
         return self.buf.K
 
     @property
+    def n_features(self):
+        return self.buf.store.d
+
+    @property
+    def budget(self):
+        return self.buf.budget
+
+    @property
+    def eviction(self):
+        return next(name for name, kind in EVICTIONS.items() if kind == self.buf.eviction)
+
+    @property
+    def trace(self):
+        return bool(self.buf.trace)
+
+    @property
     def float64(self):
         return bool(self.buf.store.f64)
 
