@@ -17,17 +17,16 @@ Phrases follow scikit-learn's where a user (or its test suite) looks for them.
 from __future__ import annotations
 
 import copy
-import sys
-import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse as sp
 
-from osvm._check import all_finite, find_fault, first_not_whole, open_csr, open_dense, row_norms
+from osvm._check import find_fault, open_csr, open_dense, row_norms
+from osvm._convert import say, say_once, sparse_frame, to_csr, to_floats, to_ndarray
 from osvm._rows import RowSource
-from osvm.exceptions import ConversionWarning
+from osvm._targets import check_sample_weight, check_y_classes, check_y_regression
 
 __all__ = [
     "check_X",
@@ -44,14 +43,6 @@ __all__ = [
 _csr_matrix = sp.csr_matrix
 _csr_array = sp.csr_array
 _ndarray = np.ndarray
-_said: set[str] = set()
-
-
-def say_once(key: str, message: str, stacklevel: int = 4) -> None:
-    """Warn about a conversion, once per process for each key."""
-    if key not in _said:
-        _said.add(key)
-        warnings.warn(message, ConversionWarning, stacklevel=stacklevel)
 
 
 # ---------------------------------------------------------------------- X
@@ -182,7 +173,7 @@ def _open_slow_csr(X: Any, name: str) -> tuple[RowSource, Any]:
     """A CSR matrix that needs a conversion, or the error that it deserves."""
     shape = tuple(X.shape)
     if len(shape) != 2:
-        raise ValueError(_reshape_text(f"{len(shape)}D sparse array", len(shape)))
+        raise ValueError(_reshape_text(f"{len(shape)}D sparse array"))
     n_rows, n_features = (int(size) for size in shape)
     values, indices, indptr = X.data, X.indices, X.indptr
     for what, array in (("data", values), ("indices", indices), ("indptr", indptr)):
@@ -208,7 +199,7 @@ def _open_slow_csr(X: Any, name: str) -> tuple[RowSource, Any]:
             f"X is not a valid CSR matrix: indptr has {len(indptr)} entries, but {n_rows} rows "
             f"need {n_rows + 1} (row {min(len(indptr), n_rows + 1) - 1}); rebuild X."
         )
-    new_values = _to_floats(values, name)
+    new_values = to_floats(values, name)
     new_indices, new_indptr = _match_indices(indices, indptr)
     source = RowSource.csr(new_values, new_indices, new_indptr, n_features)
     _raise_fault(source, X, name)
@@ -233,7 +224,6 @@ def _match_indices(
             f"indices {indices.dtype}",
             f"X.indices has dtype {indices.dtype} and was copied to {np.dtype(target)}; build X "
             "with int32 or int64 indices to save the copy.",
-            stacklevel=6,
         )
     return (
         np.require(indices, np.dtype(target), ["C", "A"]),
@@ -247,14 +237,13 @@ def _match_indices(
 def _open_slow_dense(X: npt.NDArray[Any], name: str) -> tuple[RowSource, npt.NDArray[Any]]:
     """An array that needs a conversion, or the error that it deserves."""
     if X.ndim < 2:
-        raise ValueError(_reshape_text(f"{_dimension_word(X.ndim)} array", X.ndim))
+        raise ValueError(_reshape_text(f"{_dimension_word(X.ndim)} array"))
     if X.ndim > 2:
         raise ValueError(
             f"Found array with dim {X.ndim}, while dim <= 2 is required by {name}. "
             "Reshape your data to (examples, features)."
         )
-    _refuse_empty(X.shape[0], X.shape[1], X.dtype.kind != "O", name)
-    X = _to_floats(X, name)
+    X = to_floats(X, name)
     if any(stride % X.itemsize for stride in X.strides):
         X = np.ascontiguousarray(X)
     source = RowSource.dense(X)
@@ -266,60 +255,12 @@ def _dimension_word(ndim: int) -> str:
     return "scalar" if ndim == 0 else f"{ndim}D"
 
 
-def _reshape_text(what: str, ndim: int) -> str:
+def _reshape_text(what: str) -> str:
     return (
         f"Expected 2D array, got {what} instead. Reshape your data either using "
         "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it "
         "contains a single sample."
     )
-
-
-def _to_floats(array: npt.NDArray[Any], name: str, what: str = "X") -> npt.NDArray[Any]:
-    """The array as native, aligned float32 or float64; itself where it is that already."""
-    kind = array.dtype.kind
-    if kind == "f" and array.dtype.itemsize in (4, 8):
-        if (
-            array.dtype.isnative
-            and array.flags.aligned
-            and (array.ndim > 1 or array.flags.c_contiguous)
-        ):
-            return array
-        return np.require(array, array.dtype.newbyteorder("="), ["A", *("C" * (array.ndim == 1))])
-    if kind in "biuf":
-        return array.astype(np.float64, order="K")
-    if kind == "c":
-        raise ValueError(
-            f"Complex data not supported: {what} has dtype {array.dtype}. Give real numbers, e.g. "
-            f"{what}.real."
-        )
-    if kind == "O":
-        return _objects_to_floats(array, what)
-    raise ValueError(
-        f"{what} has dtype {array.dtype}, but {name} needs numbers. Encode text or categories "
-        "first, e.g. with a vectorizer or a one-hot encoder."
-    )
-
-
-def _objects_to_floats(array: npt.NDArray[Any], what: str) -> npt.NDArray[np.float64]:
-    try:
-        return array.astype(np.float64)
-    except (ValueError, TypeError) as error:
-        place = ""
-        for where, item in np.ndenumerate(array):
-            try:
-                float(item)
-            except (ValueError, TypeError):
-                spot = ", ".join(
-                    f"{axis} {k}" for axis, k in zip(("row", "column"), where, strict=False)
-                )
-                place = f" at {spot}"
-                break
-        if isinstance(item, complex):
-            raise ValueError(f"Complex data not supported: {what}{place} is complex.") from None
-        # scikit-learn raises TypeError for things that are no number at all.
-        raise type(error)(
-            f"{what}{place} is not a number ({error}). Encode text or categories first."
-        ) from None
 
 
 # ------------------------------------------------- other formats, frames, lists
@@ -331,16 +272,17 @@ def _open_other(X: Any, name: str) -> tuple[RowSource, Any]:
         return _open_sparse(X, name)
     if isinstance(X, str | bytes):
         raise ValueError(
-            f"Expected 2D array, got the text {X[:20]!r} instead. {_reshape_text('', 0)}"
+            f"Expected 2D array, got the text {X[:20]!r} instead. Turn texts into numbers first, "
+            "e.g. with a vectorizer."
         )
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(
             "X is a masked array with masked values: fill them first, X.filled(value)."
         )
-    sparse_frame = _sparse_frame(X)
-    if sparse_frame is not None:
-        return _open_sparse(sparse_frame, name)
-    array = _to_ndarray(X, name)
+    matrix = sparse_frame(X)
+    if matrix is not None:
+        return _open_sparse(matrix, name)
+    array = to_ndarray(X, name)
     source = open_dense(array)
     if source is None:
         return _open_slow_dense(array, name)
@@ -352,51 +294,18 @@ def _open_sparse(X: Any, name: str) -> tuple[RowSource, Any]:
         if X.dtype.kind == "c":
             raise ValueError(f"Complex data not supported: X has dtype {X.dtype}.")
         if X.ndim != 2:
-            raise ValueError(_reshape_text(f"{X.ndim}D sparse array", X.ndim))
+            raise ValueError(_reshape_text(f"{X.ndim}D sparse array"))
         say_once(
             f"format {X.format}",
             f"X is a {X.format.upper()} matrix and was copied to CSR; call X.tocsr() once before "
             "to save the copy at every call.",
-            stacklevel=5,
         )
-        try:
-            X = X.tocsr()
-        except Exception as error:
-            raise ValueError(f"X could not be converted to CSR: {error}") from error
+        X = to_csr(X)
     if X.ndim == 2:
         source = open_csr(X.data, X.indices, X.indptr, *X.shape)
         if source is not None:
             return source, X
     return _open_slow_csr(X, name)
-
-
-def _sparse_frame(X: Any) -> Any:
-    """A pandas frame of sparse columns as a COO matrix; None for anything else."""
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None or not hasattr(X, "iloc") or not hasattr(X, "sparse"):
-        return None
-    try:
-        kinds = list(dtypes)
-    except TypeError:
-        return None
-    if not kinds or not all(hasattr(kind, "fill_value") for kind in kinds):
-        return None
-    return X.sparse.to_coo().tocsr()
-
-
-def _to_ndarray(X: Any, name: str) -> npt.NDArray[Any]:
-    """A frame, list or array-like as an ndarray."""
-    if not hasattr(X, "__array__") and hasattr(X, "to_numpy"):
-        return np.asarray(X.to_numpy())
-    try:
-        return np.asarray(X)
-    except ValueError as error:  # ragged lists
-        lengths = [len(row) if hasattr(row, "__len__") else None for row in X]
-        odd = next((i for i, n in enumerate(lengths) if n != lengths[0]), 0)
-        raise ValueError(
-            f"X is not a rectangular table: row {odd} has {lengths[odd]} entries where row 0 has "
-            f"{lengths[0]}; {name} needs as many in every row."
-        ) from error
 
 
 # ------------------------------------------------------------- feature names
@@ -433,18 +342,16 @@ def check_feature_names(
     if names is None and expected is None:
         return
     if expected is None:
-        warnings.warn(
+        say(
             f"X has feature names, but {estimator_name} was fitted without feature names",
             UserWarning,
-            stacklevel=4,
         )
         return
     if names is None:
-        warnings.warn(
+        say(
             f"X does not have valid feature names, but {estimator_name} was fitted with feature "
             "names",
             UserWarning,
-            stacklevel=4,
         )
         return
     if len(names) == len(expected) and np.array_equal(names, expected):
@@ -472,100 +379,6 @@ def unit_scale(source: RowSource) -> npt.NDArray[np.float64]:
     return out
 
 
-# ----------------------------------------------------------- y and the weights
-
-
-def check_y_classes(
-    y: Any, n_rows: int | None = None, *, estimator_name: str = "this estimator"
-) -> npt.NDArray[Any]:
-    """Class labels as a one-dimensional array of numbers, bools or strings.
-
-    Parameters
-    ----------
-    y : array-like
-        Integers, bools, strings, or floats without a fraction.
-    n_rows : int, optional
-        The number of labels there must be.
-    estimator_name : str
-        For messages.
-    """
-    labels = _to_vector(y, estimator_name)
-    kind = labels.dtype.kind
-    if kind == "O":
-        labels = _object_labels(labels)
-        kind = labels.dtype.kind
-    if kind == "f":
-        if labels.dtype.itemsize not in (4, 8) or not labels.dtype.isnative:
-            labels = labels.astype(np.float64)
-        row = first_not_whole(labels)
-        if row >= 0:
-            if not np.isfinite(labels).all():
-                _refuse_not_finite(labels, "y")
-            raise ValueError(
-                f"Unknown label type: continuous. y holds {labels[row]!r} at row {row}; class "
-                "labels are integers, bools or strings. For numbers use a regressor, or bin them "
-                "into classes."
-            )
-    elif kind not in "biuUSO":
-        raise ValueError(
-            f"Unknown label type: y has dtype {labels.dtype}; class labels are integers, bools or "
-            "strings."
-        )
-    if n_rows is not None and len(labels) != n_rows:
-        _refuse_lengths(n_rows, len(labels), "y")
-    return labels
-
-
-def check_y_regression(
-    y: Any, n_rows: int | None = None, *, estimator_name: str = "this estimator"
-) -> npt.NDArray[np.float64]:
-    """Targets as a contiguous, finite float64 vector."""
-    targets = _to_vector(y, estimator_name)
-    if targets.dtype.kind != "f":
-        targets = _to_floats(targets, estimator_name, "y")
-    out: npt.NDArray[np.float64] = np.ascontiguousarray(targets, dtype=np.float64)
-    if not all_finite(out):
-        _refuse_not_finite(out, "y")
-    if n_rows is not None and len(out) != n_rows:
-        _refuse_lengths(n_rows, len(out), "y")
-    return out
-
-
-def check_sample_weight(
-    sample_weight: Any, n_rows: int, *, estimator_name: str = "this estimator"
-) -> npt.NDArray[np.float64] | None:
-    """Weights as a contiguous float64 vector, finite and not negative; None stays None.
-
-    A single number weighs every row alike.
-    """
-    if sample_weight is None:
-        return None
-    if np.ndim(sample_weight) == 0 and not sp.issparse(sample_weight):
-        sample_weight = np.full(n_rows, sample_weight)
-    if sp.issparse(sample_weight):
-        raise ValueError("sample_weight must be a dense vector; use .toarray().ravel().")
-    weights = np.asarray(sample_weight)
-    if weights.ndim != 1:
-        raise ValueError(
-            f"Sample weights must be 1D array or scalar, got {weights.ndim} dimensions."
-        )
-    weights = _to_floats(weights, estimator_name, "sample_weight")
-    out: npt.NDArray[np.float64] = np.ascontiguousarray(weights, dtype=np.float64)
-    if len(out) != n_rows:
-        raise ValueError(
-            f"sample_weight.shape == {out.shape}, expected ({n_rows},): one weight per row of X."
-        )
-    if not all_finite(out):
-        _refuse_not_finite(out, "sample_weight")
-    if n_rows and out.min() < 0:
-        row = int(np.argmax(out < 0))
-        raise ValueError(
-            f"Negative values in data passed to `sample_weight`: row {row} has {out[row]}. "
-            "Weights must be 0 or more."
-        )
-    return out
-
-
 def check_X_y(
     X: Any,
     y: Any,
@@ -585,87 +398,6 @@ def check_X_y(
     )
     check = check_y_classes if classes else check_y_regression
     return source, X, check(y, source.n_rows, estimator_name=estimator_name)
-
-
-def _to_vector(y: Any, name: str) -> npt.NDArray[Any]:
-    """y as a one-dimensional array; a column is flattened with a warning."""
-    kind = type(y)
-    if kind is _ndarray and y.ndim == 1 and y.dtype.kind != "c":
-        return y
-    if y is None:
-        raise ValueError(f"requires y to be passed, but the target y is None: {name} requires y.")
-    if sp.issparse(y):
-        raise ValueError(
-            "sparse y is not supported: y must be a dense vector; use y.toarray().ravel()."
-        )
-    array = np.asarray(y) if kind is not _ndarray else y
-    if array.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: y has dtype {array.dtype}.")
-    if array.ndim == 2 and array.shape[1] == 1:
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected. Please change the shape "
-            "of y to (n_samples,), for example using ravel().",
-            _column_warning(),
-            stacklevel=4,
-        )
-        array = array.ravel()
-    if array.ndim != 1:
-        raise ValueError(
-            f"y should be a 1d array, got an array of shape {array.shape} instead. Give one label "
-            "or target per row of X."
-        )
-    return array
-
-
-def _column_warning() -> type[Warning]:
-    """scikit-learn's DataConversionWarning where scikit-learn is loaded, else ours."""
-    if "sklearn" in sys.modules:
-        try:
-            from sklearn.exceptions import DataConversionWarning
-
-            return DataConversionWarning
-        except ImportError:
-            pass
-    return ConversionWarning
-
-
-def _object_labels(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Labels of dtype object: all strings stay, numbers become numbers."""
-    items = labels.tolist()
-    if all(isinstance(item, str) for item in items):
-        return labels
-    for row, item in enumerate(items):
-        if item is None or item != item:
-            raise ValueError(
-                f"Input y contains NaN or a missing value at row {row}. Drop that row or label it."
-            )
-    if any(isinstance(item, str | bytes) for item in items):
-        row = next(i for i, item in enumerate(items) if type(item) is not type(items[0]))
-        raise ValueError(
-            f"Unknown label type: y mixes strings and other types ({items[0]!r} at row 0, "
-            f"{items[row]!r} at row {row}). Give labels of one type."
-        )
-    numbers = np.array(items)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "biuf":
-        raise ValueError(
-            "Unknown label type: unknown. y must hold integers, bools or strings, not "
-            f"{type(items[0]).__name__}."
-        )
-    return numbers
-
-
-def _refuse_not_finite(array: npt.NDArray[Any], what: str) -> None:
-    row = int(np.argmin(np.isfinite(array)))
-    kind = "NaN" if np.isnan(array[row]) else "infinity"
-    raise ValueError(f"Input {what} contains {kind} at row {row}. Drop that row or fill it in.")
-
-
-def _refuse_lengths(n_rows: int, n_other: int, what: str) -> None:
-    raise ValueError(
-        f"Found input variables with inconsistent numbers of samples: [{n_rows}, {n_other}]. "
-        f"X has {n_rows} rows but {what} has {n_other} entries (they part at row "
-        f"{min(n_rows, n_other)}); give one per row."
-    )
 
 
 def _describe(value: Any) -> str:

@@ -365,9 +365,10 @@ cdef class HashingTokenizer:
         cdef bytes text = term.encode() if isinstance(term, str) else bytes(term)
         cdef uint32_t h = murmur32(<text_t> PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text), 0)
         signed_hash = int(<int32_t> h)
+        sign = -1 if signed_hash < 0 and self.signed else 1
         if signed_hash == -2 ** 31:
-            return (2 ** 31 - 1 - (self.n_features - 1)) % self.n_features, -1 if self.signed else 1
-        return abs(signed_hash) % self.n_features, -1 if signed_hash < 0 and self.signed else 1
+            return (2 ** 31 - 1 - (self.n_features - 1)) % self.n_features, sign
+        return abs(signed_hash) % self.n_features, sign
 
 
 def _rebuild(config):
