@@ -2,7 +2,7 @@
 
 `CachedLearner` is the solver that `KernelClassifier` calls (the protocols are in
 `osvm._kernel_base`): it turns the estimator's parameters into a `Task`, lets one of
-`osvm._solvers` solve it, and returns a `CachedMachine`, the support vectors with their
+`osvm.solvers` solve it, and returns a `CachedMachine`, the support vectors with their
 coefficients.
 
 Invariants
@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osvm import _solvers, kernels
+from osvm import solvers, kernels
 from osvm._params import check_bool, check_integer, check_number, make_generator
 from osvm._progress import make_progress
 
-__all__ = ["CachedLearner", "CachedMachine", "learners"]
+__all__ = ["CachedLearner", "CachedMachine", "learners", "refuse_cached_parameters"]
 
 Array = NDArray[Any]
 CHUNK = 1 << 22  # kernel values computed at once in predictions
@@ -218,7 +218,7 @@ class CachedLearner:
 
     streams = False
 
-    def __init__(self, part: _solvers.CachedSolver) -> None:
+    def __init__(self, part: solvers.CachedSolver) -> None:
         self.part = part
 
     def fit(self, model: Any, batch: Any, machine: Any) -> CachedMachine:
@@ -252,7 +252,7 @@ class CachedLearner:
                     f"{name} has no meaning for solver {self.part.name!r}; leave it at {default!r}"
                 )
 
-    def _make_task(self, model: Any, batch: Any) -> _solvers.Task:
+    def _make_task(self, model: Any, batch: Any) -> solvers.Task:
         """The estimator's parameters, checked."""
         part, n = self.part, batch.source.n_rows
         C = 1.0
@@ -285,7 +285,7 @@ class CachedLearner:
         if weights is not None and not weights.any():
             raise ValueError("all sample weights are 0: there is nothing to learn from")
         generator = make_generator(model.random_state)
-        return _solvers.Task(
+        return solvers.Task(
             rows,
             split_outputs(batch.labels, len(batch.index)),
             kernel,
@@ -320,7 +320,7 @@ def _penalty(model: Any, n: int) -> float:
     return 1.0 / (float(check_number("reg", model.reg, 0, low_open=True)) * n)
 
 
-def _make_machine(fit: _solvers.Fit, task: _solvers.Task, batch: Any) -> CachedMachine:
+def _make_machine(fit: solvers.Fit, task: solvers.Task, batch: Any) -> CachedMachine:
     """Keep what has a coefficient."""
     used = (fit.alpha != 0).any(axis=0)
     for changes in fit.corrections or []:
@@ -355,4 +355,14 @@ def _make_machine(fit: _solvers.Fit, task: _solvers.Task, batch: Any) -> CachedM
 
 def learners() -> dict[str, CachedLearner]:
     """A learner for each solver's name, with the solver's own defaults."""
-    return {name: CachedLearner(_solvers.get(name)) for name in _solvers.names()}
+    return {name: CachedLearner(solvers.get(name)) for name in solvers.names()}
+
+
+def refuse_cached_parameters(model: Any) -> None:
+    """Parameters that only solvers with cached outputs read must keep their defaults."""
+    for name, default in (("average", False), ("tol", None), ("cache_mb", 200.0)):
+        value = getattr(model, name, default)
+        if value is not default and value != default:
+            raise ValueError(
+                f"{name} is for solvers with cached outputs; solver='buffer' takes {default!r}"
+            )

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osvm import _solvers, _validate, kernels
+from osvm import solvers, _validate, kernels
 from osvm._cached import split_outputs
 from osvm._labels import LabelIndex
 from osvm._params import check_bool, check_integer, check_number, make_generator
@@ -149,7 +149,7 @@ def cached_grid_search(
     >>> found.best_params_["gamma"], found.scores.shape
     (3.0, (2, 2, 3))
     """
-    part = _solvers.get(solver)
+    part = solvers.get(solver)
     if part.name not in ("ol_svm", "norma_cached", "pegaz", "kernel_adatron"):
         raise ValueError(f"solver {part.name!r} has no C to search over, or cannot share columns")
     if average and part.name == "kernel_adatron":
@@ -227,7 +227,7 @@ class _Plan:
     masks: Array  # (n_folds, n): the training rows
     penalties: Array
     orders: list[Array]
-    part: _solvers.CachedSolver
+    part: solvers.CachedSolver
     bias: bool
     average: bool
     tol: float | None
@@ -235,7 +235,7 @@ class _Plan:
 
     def score(self, kernel: kernels.Kernel) -> Array:
         """(n_C, n_folds) accuracies on held-out rows."""
-        if isinstance(self.part, _solvers.Adatron) and self.part.selection != "order":
+        if isinstance(self.part, solvers.Adatron) and self.part.selection != "order":
             return self._score_sets(kernel)
         outputs = self._online_outputs(kernel)
         scores = np.empty((len(self.penalties), len(self.masks)))
@@ -256,7 +256,7 @@ class _Plan:
         """(n_C, n_folds, n_classes, n) outputs; all learnt in the same passes."""
         from osvm._cached_loop import OnlineLoop
 
-        assert isinstance(self.part, _solvers._Sequential)
+        assert isinstance(self.part, solvers._Sequential)
         n_C, n_folds, n_out = len(self.penalties), len(self.masks), len(self.Y)
         n = self.Y.shape[1]
         Y = np.tile(self.Y, (n_C * n_folds, 1))
@@ -264,7 +264,7 @@ class _Plan:
         C = np.repeat(self.penalties, n_folds * n_out)
         rule, options = self.part._rule()
         offset = 1.0 if self.bias and rule == "adatron" else 0.0
-        columns = _solvers.make_columns(
+        columns = solvers.make_columns(
             self.rows,
             kernel,
             dtype=self.part.dtype,
@@ -296,11 +296,11 @@ class _Plan:
 
     def _score_sets(self, kernel: kernels.Kernel) -> Array:
         """The adatron on working sets: columns shared by the cache, C by C from the last."""
-        assert isinstance(self.part, _solvers.Adatron)
+        assert isinstance(self.part, solvers.Adatron)
         single = self.part.selection == "largest"
         order = self.orders[0]
         offset = 1.0 if self.bias and single else 0.0
-        columns = _solvers.make_columns(
+        columns = solvers.make_columns(
             self.rows,
             kernel,
             dtype=self.part.dtype,
@@ -315,7 +315,7 @@ class _Plan:
             for c in rising:
                 outputs = np.empty(self.Y.shape)
                 for q, y in enumerate(self.Y):
-                    machine, _ = _solvers.solve_sets(
+                    machine, _ = solvers.solve_sets(
                         columns,
                         y[order],
                         self.penalties[c] * mask[order],
