@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm import _validate
-from osvm._compat import HAS_SKLEARN, BaseEstimator, check_is_fitted
+from osvm._compat import BaseEstimator, check_is_fitted
 from osvm._labels import LabelIndex, RunningBalance, check_class_weight, resolve_class_weight
 from osvm._params import (
     check_bool,
@@ -149,9 +149,7 @@ class OnlineEstimator(BaseEstimator):
 
         io.save(self, path)
 
-    if HAS_SKLEARN:
-
-        def __sklearn_tags__(self) -> Any:
-            tags = super().__sklearn_tags__()
-            tags.input_tags.sparse = True
-            return tags
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

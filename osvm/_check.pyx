@@ -49,8 +49,8 @@ ctypedef fused slot_t:      # an index, as bits; apart from bits_t, so that any 
     uint64_t
 
 cdef enum:
-    BLOCK = 64              # entries between prefetches
-    AHEAD = 1024            # entries from use to prefetch
+    BLOCK = 32              # entries between prefetches
+    AHEAD = 512             # entries from use to prefetch
     LARGE = 16384           # entries from which the quarters pay
 
 
@@ -278,6 +278,15 @@ def all_finite(array):
         return not top_bit(float_bits(<const uint32_t *> &narrow[0], narrow.shape[0]))
     wide = array
     return not top_bit(float_bits(<const uint64_t *> &wide[0], wide.shape[0]))
+
+
+def first_bad_weight(const double[::1] weights):
+    """Position of the first weight that is negative or not finite; -1 if none is."""
+    cdef Py_ssize_t k
+    for k in range(weights.shape[0]):
+        if not 0.0 <= weights[k] <= DBL_BIG:
+            return k
+    return -1
 
 
 def first_not_whole(array):

@@ -9,8 +9,11 @@ about a second.  The stand-ins behave the same for what osvm's users meet:
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import os
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,7 @@ __all__ = [
     "HAS_SKLEARN",
     "OutlierMixin",
     "RegressorMixin",
+    "available_if",
     "check_is_fitted",
     "clone",
     "not_fitted_error",
@@ -82,9 +86,24 @@ class _BaseEstimator:
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of any estimator; only it calls this."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
 
 class _ClassifierMixin:
     _estimator_type = "classifier"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags
+
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.estimator_type = "classifier"
+        tags.classifier_tags = ClassifierTags()
+        tags.target_tags.required = True
+        return tags
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean accuracy of ``predict(X)`` against y."""
@@ -94,6 +113,15 @@ class _ClassifierMixin:
 
 class _RegressorMixin:
     _estimator_type = "regressor"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import RegressorTags
+
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.estimator_type = "regressor"
+        tags.regressor_tags = RegressorTags()
+        tags.target_tags.required = True
+        return tags
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination R^2 of ``predict(X)`` against y."""
@@ -108,6 +136,11 @@ class _RegressorMixin:
 
 class _OutlierMixin:
     _estimator_type = "outlier_detector"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.estimator_type = "outlier_detector"
+        return tags
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Any:
         """``fit(X)``, then ``predict(X)``: +1 for inliers, -1 for outliers."""
@@ -153,13 +186,39 @@ OutlierMixin: Any = _sklearn_base.OutlierMixin if HAS_SKLEARN else _OutlierMixin
 clone: Any = _sklearn_base.clone if HAS_SKLEARN else _clone
 
 
+class available_if:
+    """A method that exists only while `condition(estimator)` holds.
+
+    The condition returns True, or the text that `AttributeError` gives.
+    """
+
+    def __init__(self, condition: Callable[[Any], bool | str]) -> None:
+        self.condition = condition
+
+    def __call__(self, method: Any) -> Any:
+        self.method = method
+        functools.update_wrapper(self, method)  # type: ignore[arg-type]
+        return self
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self.method
+        answer = self.condition(instance)
+        if answer is not True:
+            raise AttributeError(
+                f"This {type(instance).__name__!r} has no attribute {self.method.__name__!r}: "
+                f"{answer}"
+            )
+        return self.method.__get__(instance, owner)
+
+
 class _NotFittedError(ValueError, AttributeError):
     """The estimator was used before `fit` or `partial_fit`."""
 
 
 def not_fitted_error() -> type[Exception]:
     """The class to raise: scikit-learn's own wherever it can be imported."""
-    if _want_sklearn():
+    if _want_sklearn() or "sklearn" in sys.modules:
         try:
             from sklearn.exceptions import NotFittedError
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm import _validate
+from osvm import _validate, losses
 from osvm._base import LabelIndex, RunningBalance, check_class_weight, resolve_class_weight
-from osvm._compat import ClassifierMixin, OutlierMixin, RegressorMixin
+from osvm._compat import ClassifierMixin, OutlierMixin, RegressorMixin, available_if
 from osvm._linear_base import LinearEstimator
 from osvm._linear_fit import Plan
 from osvm._rows import RowSource
@@ -227,7 +227,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         labels = _validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
         weight = None
         if sample_weight is not None:
-            weight = _validate.check_sample_weight(sample_weight, source.n_rows)
+            weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
         known = self.__dict__
         index = known.get("_index")
         if index is None:
@@ -284,8 +284,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def _distances(self, index: LabelIndex) -> Array | None:
         """Label distances of the graph loss."""
-        from osvm import losses
-
         name = self.loss if isinstance(self.loss, str) else getattr(self.loss, "name", "")
         if name != losses.GraphHinge.name:
             if self.taxonomy is not None:
@@ -330,6 +328,14 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self._index.decode(np.minimum(codes, len(self._index) - 1))
 
+    def _has_probability(self) -> bool | str:
+        """True when the loss defines a probability, else what to do."""
+        loss = self._plan.loss if "_plan" in self.__dict__ else losses.get(self.loss)
+        if hasattr(loss, "probability"):
+            return True
+        return f"loss {loss.name!r} defines no probability; use 'logistic' or 'softmax'"
+
+    @available_if(_has_probability)
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, for the losses that define them.
 
@@ -343,10 +349,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """
         self._check_fitted()
         loss = self._plan.loss
-        if not hasattr(loss, "probability"):
-            raise AttributeError(
-                f"loss {loss.name!r} defines no probability; use loss='logistic' or 'softmax'"
-            )
         if self._plan.multi_loss:
             return loss.probability(self._scores(X))[:, : len(self._index)]
         scores = self.decision_function(X)
@@ -533,7 +535,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
         """
         source, rows = self._open(X)
         targets = _validate.check_y_regression(y, source.n_rows)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows)
+        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
         _learn_one_output(self, X, source, rows, targets, weight)
         return self
 
@@ -549,8 +551,6 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
         array of n numbers
         """
         return self._scores(X)[:, 0]
-
-    decision_function = predict
 
     @property
     def coef_(self) -> Any:
@@ -677,7 +677,7 @@ class LinearNovelty(OutlierMixin, LinearEstimator):
         self
         """
         source, rows = self._open(X)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows)
+        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
         _learn_one_output(self, X, source, rows, np.ones(source.n_rows), weight)
         return self
 

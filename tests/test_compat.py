@@ -169,7 +169,9 @@ def test_not_fitted_is_scikit_learns_own():
 
 
 def test_stand_ins_can_be_forced(monkeypatch):
+    """Unless scikit-learn is loaded already: then its own error is what callers catch."""
     monkeypatch.setenv("OSVM_NO_SKLEARN", "1")
+    monkeypatch.delitem(sys.modules, "sklearn", raising=False)
     assert not_fitted_error() is _NotFittedError
     code = """
         import sys
@@ -177,7 +179,7 @@ def test_stand_ins_can_be_forced(monkeypatch):
         assert not _compat.HAS_SKLEARN
         assert _compat.BaseEstimator is _compat._BaseEstimator
         assert "sklearn" not in sys.modules
-        assert not hasattr(_base.OnlineEstimator(), "__sklearn_tags__")
+        assert hasattr(_base.OnlineEstimator(), "__sklearn_tags__")  # called by scikit-learn only
         try:
             _base.OnlineEstimator()._check_fitted()
         except _compat._NotFittedError:

@@ -1,16 +1,17 @@
 """The linear estimators: trajectories, streams, labels, weights, errors."""
 
+import itertools
 import pickle
 
 import numpy as np
 import pytest
+import reference_linear as reference
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import osvm
 from osvm import losses, recipes, schedules, taxonomy
-from tests import reference_linear as reference
 
 N, D = 60, 12
 
@@ -249,7 +250,7 @@ def test_any_cut_of_a_stream_gives_the_same_model(cuts, which, classes):
     whole = clone(STREAMED[which]).partial_fit(X, y, classes=range(classes))
     parts = clone(STREAMED[which])
     edges = [0, *sorted(cuts), N]
-    for start, stop in zip(edges[:-1], edges[1:]):
+    for start, stop in itertools.pairwise(edges):
         parts.partial_fit(X[start:stop], y[start:stop], classes=range(classes))
     assert np.array_equal(whole.coef_, parts.coef_)
     assert np.array_equal(whole.intercept_, parts.intercept_)

@@ -54,8 +54,8 @@ def pegasos(
     >>> import numpy as np
     >>> from osvm import recipes
     >>> X, y = np.array([[2.0, 0.0], [0.0, 2.0]]), [1, -1]
-    >>> recipes.pegasos(reg=0.5).fit(X, y).coef_
-    array([[ 1., -2.]])
+    >>> recipes.pegasos(reg=0.5).fit(X, y).coef_.round(2).tolist()
+    [[0.47, -1.33]]
     """
     return LinearClassifier(
         "hinge",
