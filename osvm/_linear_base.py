@@ -361,6 +361,18 @@ class LinearEstimator(OnlineEstimator):
     def _true_objective(self, source: RowSource, targets: Array, weight: Array | None) -> float:
         return objective(self._learner, self._plan, source, targets, weight, self._averaged)
 
+    def to_sklearn(self) -> Any:
+        """An equivalent fitted scikit-learn model (SGDClassifier and its kin).
+
+        Returns
+        -------
+        estimator
+            Same weights, same answers.
+        """
+        from osvm._export import to_sklearn
+
+        return to_sklearn(self)
+
     def sparsify(self) -> Any:
         """Give `coef_` as a CSR matrix from now on; worth it when most weights are zero.
 
