@@ -8,6 +8,7 @@ the loop takes, and keeps the expansion, its history and its generator together.
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,172 +21,39 @@ from osvm._base import (
     check_choice,
     check_integer,
     check_number,
-    generator_state,
     make_generator,
     resolve_reg,
-    restore_generator,
 )
+from osvm._buffer_machine import Backup, BufferMachine, copy_machine, restore_machine
 from osvm._kernel_base import Batch
 from osvm._kernel_loop import learn
 from osvm._kernel_state import EVICTIONS, KernelState
+from osvm._parts import LossSpec, StepSpec
 from osvm._progress import make_progress
 from osvm._rows import RowSource
-from osvm.kernels import Kernel
 from osvm.kernels import from_config as kernel_from_config
 from osvm.taxonomy import Taxonomy
 
-__all__ = ["BufferMachine", "BufferSolver"]
+__all__ = ["BufferSolver"]
 
 Array = npt.NDArray[Any]
-_HISTORY = ("eta", "loss", "error", "epsilon", "prediction")
 _WITH_MARGIN = ("hinge", "multiclass_hinge", "graph_hinge", "novelty")
 
 
-class BufferMachine:
-    """A kernel expansion with everything needed to go on learning."""
-
-    def __init__(
-        self,
-        state: KernelState,
-        kernel: Kernel,
-        reg: float,
-        generator: np.random.Generator,
-        record: bool,
-    ) -> None:
-        self.state = state
-        self.kernel = kernel
-        self.reg = reg
-        self.generator = generator
-        self.n_features = state.n_features
-        self._chunks: dict[str, Array] | None = None
-        self._recorded = 0
-        if record:
-            self._chunks = {name: np.empty(0) for name in _HISTORY}
-            self._chunks["support"] = np.empty(0, np.intp)
-        self._plan: Any = None  # what the parameters came to, and the parameters
-
-    # what estimators read
-    @property
-    def n_support(self) -> int:
-        return int(self.state.n_support)
-
-    @property
-    def n_outputs(self) -> int:
-        return int(self.state.n_outputs)
-
-    @property
-    def t(self) -> float:
-        return float(self.state.t)
-
-    @property
-    def intercept(self) -> Array:
-        return self.state.intercept
-
-    def decision(self, source: RowSource) -> Array:
-        return self.state.decision(source)
-
-    def support_vectors(self) -> Any:
-        if self.kernel.name == "precomputed":
-            return self.state.ids()
-        return self.state.support_vectors()
-
-    def alpha(self) -> Array:
-        return self.state.alpha()
-
-    def history(self) -> dict[str, Array]:
-        if self._chunks is None:
-            raise AttributeError("history_ is kept with record=True only")
-        return {name: array[: self._recorded] for name, array in self._chunks.items()}
-
-    def room_to_record(self, n: int) -> dict[str, Array] | None:
-        """Arrays with room for n more entries."""
-        if self._chunks is None:
-            return None
-        need = self._recorded + n
-        if need > len(self._chunks["eta"]):
-            size = max(need, 2 * len(self._chunks["eta"]))
-            for name, old in self._chunks.items():
-                new = np.empty(size, old.dtype)
-                new[: self._recorded] = old[: self._recorded]
-                self._chunks[name] = new
-        return self._chunks
-
-    def get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        scalars, arrays = self.state.get_state()
-        scalars["kernel"] = self.kernel.config()
-        scalars["reg"] = self.reg
-        scalars["generator"] = generator_state(self.generator)
-        scalars["eviction"] = self.state.eviction
-        scalars["budget"] = self.state.budget
-        scalars["record"] = self._chunks is not None
-        if self._chunks is not None:
-            for name, array in self.history().items():
-                arrays[f"history_{name}"] = array.copy()
-        return scalars, arrays
-
-    def __getstate__(self) -> dict[str, Any]:
-        scalars, arrays = self.get_state_for_pickle()
-        return {"scalars": scalars, "arrays": arrays, "kernel": self.kernel}
-
-    def get_state_for_pickle(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """As get_state, for kernels that no file can hold as well."""
-        scalars, arrays = self.state.get_state()
-        scalars.update(
-            reg=self.reg,
-            generator=generator_state(self.generator),
-            eviction=self.state.eviction,
-            budget=self.state.budget,
-            record=self._chunks is not None,
-            n_features=self.n_features,
-            label_kernel=self.state.label_kernel,
-        )
-        if self._chunks is not None:
-            for name, array in self.history().items():
-                arrays[f"history_{name}"] = array.copy()
-        return scalars, arrays
-
-    def __setstate__(self, saved: dict[str, Any]) -> None:
-        scalars = saved["scalars"]
-        made = restore_machine(
-            saved["kernel"], scalars["n_features"], scalars["label_kernel"], scalars,
-            saved["arrays"],
-        )  # fmt: skip
-        self.__dict__.update(made.__dict__)
-
-
-def restore_machine(
-    kernel: Kernel, n_features: int, label_kernel: Any, scalars: Any, arrays: Any
-) -> BufferMachine:
-    """The machine that gave these scalars and arrays."""
-    state = KernelState(
-        kernel.spec(n_features),
-        n_features,
-        check_integer("n_outputs", scalars["n_outputs"], 1),
-        float64=bool(scalars["float64"]),
-        sparse=bool(scalars["sparse"]),
-        budget=check_integer("budget", scalars["budget"], -1),
-        eviction=check_choice("eviction", scalars["eviction"], EVICTIONS),
-        trace=bool(scalars["trace"]),
-        label_kernel=label_kernel,
-    )
-    state.set_state(scalars, arrays)
-    generator = restore_generator(scalars["generator"])
-    machine = BufferMachine(state, kernel, float(scalars["reg"]), generator, scalars["record"])
-    if scalars["record"]:
-        n = len(arrays["history_eta"])
-        chunks = machine.room_to_record(n)
-        assert chunks is not None
-        for name in chunks:
-            chunks[name][:n] = arrays[f"history_{name}"]
-        machine._recorded = n
-    return machine
-
-
+@dataclass
 class _Plan:
     """Parameters of an estimator, resolved."""
 
-    __slots__ = ("delta", "label_kernel", "loss", "loss_part", "multi", "nu", "offset", "reg",
-                 "schedule", "step", "values")  # fmt: skip
+    values: tuple[Any, ...]  # the parameters
+    loss_part: Any
+    multi: bool
+    nu: float | None
+    reg: float
+    offset: bool
+    schedule: schedules.Schedule
+    step: StepSpec
+    loss: LossSpec
+    label_kernel: Array | None = None
 
 
 _NAMES = (
@@ -207,7 +75,7 @@ class BufferSolver:
         shuffle = check_bool("shuffle", model.shuffle)
         progress = make_progress(model.verbose)
         if machine is not None:
-            plan, machine = self._plan_for(model, batch, _copy(machine))
+            plan, machine = self._plan_for(model, batch, copy_machine(machine))
         else:
             plan, machine = self._begin(model, batch, batch.source.n_rows)
         if machine.kernel.name == "precomputed":
@@ -228,7 +96,7 @@ class BufferSolver:
         else:
             plan, grown = self._plan_for(model, batch, machine)
             # one example is learnt or it is not; of several, the first might have been
-            backup = _Backup(machine) if n > 1 and grown is machine else None
+            backup = Backup(machine) if n > 1 and grown is machine else None
             machine = grown
         seen = int(machine.state.t)
         progress = make_progress(model.verbose, start=seen) if model.verbose else None
@@ -285,9 +153,7 @@ class BufferSolver:
 
     # -------------------------------------------------------------- parameters
 
-    def _begin(
-        self, model: Any, batch: Batch, n_rows: int | None
-    ) -> tuple[_Plan, BufferMachine]:
+    def _begin(self, model: Any, batch: Batch, n_rows: int | None) -> tuple[_Plan, BufferMachine]:
         """A new machine for these parameters and data."""
         plan = _resolve(model, batch, n_rows)
         budget = check_integer("budget", model.budget, 1, none=True)
@@ -341,7 +207,7 @@ class BufferSolver:
             _check_unchanged(model, plan, machine)
             outputs = _count_outputs(plan, batch)
             if outputs != machine.n_outputs:
-                machine = _copy(machine)
+                machine = copy_machine(machine)
                 _grow(machine.state, outputs, plan, _eta_intercept(model))
             machine._plan = plan
         return plan, machine
@@ -361,15 +227,10 @@ class BufferSolver:
 
 def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = None) -> _Plan:
     """Check the parameters and make the parts."""
-    plan = _Plan()
-    plan.values = tuple(map(model.__dict__.get, _NAMES))
     part = losses.get(getattr(model, "loss", "novelty"))
-    if isinstance(getattr(part, "name", None), str) and part.name in losses.names():
+    if part.name in losses.names():
         check_choice("loss", part.name, model._losses)
-    plan.loss_part = part
-    plan.multi = isinstance(part, losses.MultiLoss)
     nu = check_number("nu", model.nu, 0.0, 1.0, low_open=True, high_open=True, none=True)
-    plan.nu = nu
     if nu is not None:
         if part.name not in _WITH_MARGIN:
             raise ValueError(
@@ -377,24 +238,31 @@ def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = N
             )
         if model.C is not None or (model.reg is not None and model.reg != 1.0):
             raise ValueError("the nu-trick fixes reg at 1: give nu or reg (or C), not both")
-        plan.reg = 1.0
-    elif reg is not None and model.C is not None and n_rows is None:
-        plan.reg = reg
-    else:
-        plan.reg = resolve_reg(model.reg, model.C, n_rows)
-    plan.offset = check_bool("fit_intercept", model.fit_intercept)
-    plan.schedule = _schedule(model)
-    plan.step = plan.schedule.spec(reg=plan.reg, C=model.C, eta0=model.eta0, t0=0.0)
-    plan.delta = plan.label_kernel = None
+        reg = 1.0
+    elif reg is None or model.C is None:
+        reg = resolve_reg(model.reg, model.C, n_rows)
+    schedule = _schedule(model)
+    plan = _Plan(
+        values=tuple(map(model.__dict__.get, _NAMES)),
+        loss_part=part,
+        multi=isinstance(part, losses.MultiLoss),
+        nu=nu,
+        reg=reg,
+        offset=check_bool("fit_intercept", model.fit_intercept),
+        schedule=schedule,
+        step=schedule.spec(reg=reg, C=model.C, eta0=model.eta0, t0=0.0),
+        loss=_loss_spec(model, part, batch),
+    )
     if batch.index is not None:
-        if part.name == "graph_hinge":
-            taxonomy = _taxonomy(model, part)
-            plan.delta = taxonomy.distances(batch.index.classes.tolist())
         plan.label_kernel = _label_kernel(model, batch.index, _count_outputs(plan, batch))
-    elif getattr(model, "label_kernel", None) is not None:
-        raise ValueError("label_kernel is for classes only")
-    plan.loss = part.spec(plan.delta) if plan.delta is not None else part.spec()
     return plan
+
+
+def _loss_spec(model: Any, part: Any, batch: Batch) -> LossSpec:
+    """The compiled loss; distances between the classes known for "graph_hinge"."""
+    if part.name == "graph_hinge" and batch.index is not None:
+        return part.spec(_taxonomy(model, part).distances(batch.index.classes.tolist()))
+    return part.spec()
 
 
 def _schedule(model: Any) -> schedules.Schedule:
@@ -437,9 +305,7 @@ def _label_kernel(model: Any, index: LabelIndex, outputs: int) -> Array | None:
         return _taxonomy(model, part).kernel(index.classes.tolist())
     matrix = np.array(given, dtype=np.float64, ndmin=2)
     if matrix.shape != (outputs, outputs):
-        raise ValueError(
-            f"label_kernel has shape {matrix.shape}, but there are {outputs} classes"
-        )
+        raise ValueError(f"label_kernel has shape {matrix.shape}, but there are {outputs} classes")
     if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
         raise ValueError("label_kernel must be finite and symmetric")
     if np.linalg.eigvalsh(matrix)[0] < -1e-8 * max(1.0, np.abs(matrix).max()):
@@ -490,24 +356,3 @@ def _check_square(source: RowSource) -> None:
             "Precomputed metric requires shape (n_queries, n_indexed). Got "
             f"({source.n_rows}, {source.n_features}): fit needs a square matrix."
         )
-
-
-# ---------------------------------------------------------------- going back
-
-
-def _copy(machine: BufferMachine) -> BufferMachine:
-    made = BufferMachine.__new__(BufferMachine)
-    made.__setstate__(machine.__getstate__())
-    return made
-
-
-class _Backup:
-    """What partial_fit needs to undo a batch."""
-
-    def __init__(self, machine: BufferMachine) -> None:
-        self.saved = machine.state.get_state()
-        self.recorded = machine._recorded
-
-    def restore(self, machine: BufferMachine) -> None:
-        machine.state.set_state(*self.saved)
-        machine._recorded = self.recorded

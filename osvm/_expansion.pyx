@@ -326,7 +326,8 @@ cdef void subtract_term(Buffer *buf, Py_ssize_t slot, Py_ssize_t c, double k_new
                - kappa_dot(buf.kappa, K, alpha, z) - kappa_dot(buf.kappa, K, beta, f))
 
 
-cdef void measure_slot(Buffer *buf, Py_ssize_t slot, Py_ssize_t victim, Py_ssize_t t) noexcept nogil:
+cdef void measure_slot(Buffer *buf, Py_ssize_t slot, Py_ssize_t victim,
+                       Py_ssize_t t) noexcept nogil:
     """Keep the eviction's measures: size of the new term, sums of squared kernel values."""
     cdef Py_ssize_t s, K = buf.K
     cdef const double *A = buf.A + slot * K

@@ -240,9 +240,7 @@ class KernelEstimator(OnlineEstimator):
             index = LabelIndex.from_state(scalars["labels"])
         name = check_choice("solver", scalars["trained_with"], self._solvers)
         n_features = int(scalars["n_features_in"])
-        machine = self._solvers[name].restore(
-            self, n_features, index, scalars["machine"], arrays
-        )
+        machine = self._solvers[name].restore(self, n_features, index, scalars["machine"], arrays)
         self._set_base_state(scalars)
         self._machine = machine
         self._trained_with = name

@@ -76,7 +76,8 @@ cdef void tile_free(Tile *tile) noexcept nogil:
     memset(tile, 0, sizeof(Tile))
 
 
-cdef bint tile_reserve(const Store *store, Tile *tile, Py_ssize_t n, Py_ssize_t nnz) noexcept nogil:
+cdef bint tile_reserve(const Store *store, Tile *tile, Py_ssize_t n,
+                       Py_ssize_t nnz) noexcept nogil:
     """Room for n columns with nnz entries in all."""
     cdef size_t size = sizeof(double) if store.f64 else sizeof(float)
     cdef bint good
@@ -129,13 +130,17 @@ cdef void row_to_dense(const Row *x, Py_ssize_t d, weight_t *out) noexcept nogil
     elif x.kind == ROW_F64_DENSE:
         copy_dense(<const float64_t *> x.values, x.step, d, x.scale, out)
     elif x.kind == ROW_F32_I32:
-        scatter(<const float32_t *> x.values, <const int32_t *> x.indices, x.count, x.scale, d, out)
+        scatter(<const float32_t *> x.values, <const int32_t *> x.indices, x.count, x.scale, d,
+                out)
     elif x.kind == ROW_F64_I32:
-        scatter(<const float64_t *> x.values, <const int32_t *> x.indices, x.count, x.scale, d, out)
+        scatter(<const float64_t *> x.values, <const int32_t *> x.indices, x.count, x.scale, d,
+                out)
     elif x.kind == ROW_F32_I64:
-        scatter(<const float32_t *> x.values, <const int64_t *> x.indices, x.count, x.scale, d, out)
+        scatter(<const float32_t *> x.values, <const int64_t *> x.indices, x.count, x.scale, d,
+                out)
     else:
-        scatter(<const float64_t *> x.values, <const int64_t *> x.indices, x.count, x.scale, d, out)
+        scatter(<const float64_t *> x.values, <const int64_t *> x.indices, x.count, x.scale, d,
+                out)
 
 
 cdef Py_ssize_t copy_sparse(const value_t *x, const index_t *j, Py_ssize_t n, double scale,

@@ -27,7 +27,7 @@ from osvm._kernel_state cimport KernelState
 from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
 from osvm.core.loss cimport (
-    LOSS_GRAPH_HINGE, LOSS_NOVELTY, Loss, loss_curvature_margin, loss_is_multi,
+    LOSS_GRAPH_HINGE, Loss, loss_curvature_margin, loss_is_multi,
     loss_value_xi_margin, mloss_curvature_times, mloss_value_xi,
 )
 from osvm.core.row cimport Row, Rows, rows_get

@@ -20,7 +20,7 @@ from osvm._expansion cimport (
     EVICT_CHANGE, EVICT_COEFFICIENT, EVICT_OLDEST, EVICT_TERM, N_VICTIMS, Sums, kappa_times,
     sums_fill, sums_free, sums_reserve,
 )
-from osvm._kernel_block cimport Tile, grow, tile_free, tile_load_rows, tile_release
+from osvm._kernel_block cimport Tile, tile_free, tile_load_rows, tile_release
 from osvm._parts cimport KernelSpec
 from osvm._rows cimport RowSource
 
@@ -182,7 +182,7 @@ cdef class KernelState:
         self.buf.store.end = live
 
     def set_label_kernel(self, label_kernel):
-        """Another label kernel; f, ||f||^2 and <f, z> change with it unless the buffer is empty."""
+        """Another label kernel; ||f||^2 and <f, z> are not recomputed."""
         cdef double[:, ::1] kappa
         if label_kernel is None:
             self.label_kernel = None

@@ -258,7 +258,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         if self.warm_start and "_index" in self.__dict__ and self._index != index:
             raise ValueError("warm_start: y has other classes than the model; use partial_fit")
         codes = index.encode(labels)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows)
+        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
         by_class = resolve_class_weight(self.class_weight, index, codes, weight)
         if by_class is not None:
             weight = by_class[codes] if weight is None else weight * by_class[codes]
@@ -360,7 +360,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     def _predict_proba(self, X: Any) -> Array:
         scores = self._scores(X)
         part = losses.get(self.loss)
-        if isinstance(part, losses.MultiLoss):
+        if isinstance(part, losses.Softmax):
             return part.probability(scores)
         p = np.asarray(part.probability(scores))
         if scores.shape[1] == 1:
@@ -479,7 +479,7 @@ eta_min, eta_max, eta0_intercept, epochs, shuffle, random_state, warm_start, ver
         if y is None:
             raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
         targets = _validate.check_y_regression(y, source.n_rows, estimator_name=name)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows)
+        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=not reset)
         return Batch(source, rows, "regress", targets=targets, weights=weight)
 
     def predict(self, X: Any) -> Array:
@@ -495,10 +495,11 @@ class KernelNovelty(OutlierMixin, KernelEstimator):
 
     Parameters
     ----------
-    nu : float, optional
-        Fraction of examples below the margin; None keeps the margin at 1.
+    nu : float or None, default 0.1
+        Fraction of examples below the margin (then `reg` is 1); None keeps the margin at 1.
     reg, C, kernel, gamma, degree, coef0, budget, eviction, schedule, eta0, tau, mu, decay, \
-eta_min, eta_max, epsilon0, eta0_epsilon, epochs, shuffle, random_state, warm_start, verbose, record
+eta_min, eta_max, epsilon0, eta0_epsilon, epochs, shuffle, random_state, warm_start, verbose, \
+record
         As for :class:`KernelClassifier`.
 
     Attributes
@@ -513,7 +514,7 @@ eta_min, eta_max, epsilon0, eta0_epsilon, epochs, shuffle, random_state, warm_st
     --------
     >>> import numpy as np, osvm
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
-    >>> model = osvm.KernelNovelty(gamma=0.5, reg=0.01, random_state=0).fit(X)
+    >>> model = osvm.KernelNovelty(nu=0.05, gamma=0.5, random_state=0).fit(X)
     >>> model.predict([[0.0, 0.0], [9.0, 9.0]]).tolist()
     [1, -1]
     """
@@ -526,7 +527,7 @@ eta_min, eta_max, epsilon0, eta0_epsilon, epochs, shuffle, random_state, warm_st
 
     def __init__(
         self,
-        nu: float | None = None,
+        nu: float | None = 0.1,
         *,
         reg: float | None = None,
         C: float | None = None,
@@ -590,7 +591,7 @@ eta_min, eta_max, epsilon0, eta0_epsilon, epochs, shuffle, random_state, warm_st
     def _batch(self, X: Any, sample_weight: Any, *, reset: bool) -> Batch:
         source: RowSource
         source, rows = self._check_X(X, reset=reset)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows)
+        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=not reset)
         return Batch(source, rows, "novelty", weights=weight)
 
     @property

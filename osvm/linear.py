@@ -443,7 +443,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
     coef_ : array, shape (d,)
     intercept_ : array, shape (1,)
     t_, n_epochs_, objective_, history_
-        As for :class:`LinearClassifier`; "error" is the running mean of |f - y|.
+        As for :class:`LinearClassifier`; "error" is the running mean of `|f - y|`.
 
     Examples
     --------

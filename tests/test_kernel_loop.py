@@ -12,7 +12,7 @@ from osvm._kernel_loop import learn
 from osvm._kernel_state import KernelState
 from osvm._rows import RowSource
 
-D, K, N = 5, 4, 200
+D, K, N = 5, 4, 120
 TREE = np.array([[0, 1, 2, 2], [1, 0, 2, 2], [2, 2, 0, 1.5], [2, 2, 1.5, 0]], dtype=float)
 ROOT = np.linalg.cholesky(np.array([[3, 2, 1, 1], [2, 3, 1, 1], [1, 1, 3, 1.5], [1, 1, 1.5, 4.0]]))
 KAPPA = ROOT @ ROOT.T
