@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osvm import solvers, kernels
+from osvm import kernels, solvers
 from osvm._params import check_bool, check_integer, check_number, make_generator
 from osvm._progress import make_progress
 

@@ -186,7 +186,7 @@ cdef class OnlineLoop:
     def run(self, order):
         """Visit the rows in this order (each at most once); (changes, largest violation)."""
         cdef Py_ssize_t[::1] rows = np.ascontiguousarray(order, dtype=np.intp)
-        cdef Py_ssize_t start, count, q, total = rows.shape[0], changed = 0, i
+        cdef Py_ssize_t start, count, q, total = rows.shape[0], changed = 0
         cdef double worst = 0.0
         cdef double[:, ::1] gram = np.empty((BLOCK, BLOCK))
         cdef double[:, ::1] delta = np.empty((self.n_outputs, BLOCK))

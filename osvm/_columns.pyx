@@ -27,7 +27,7 @@ from libc.string cimport memcpy, memset
 from osvm._rows cimport RowSource
 from osvm.core.kernel cimport KERNEL_RBF, kernel_from_dots
 from osvm.core.kernel cimport kernel_init, kernel_self
-from osvm.core.row cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64
+from osvm.core.row cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32
 from osvm.core.row cimport Row, row_index, row_value, rows_get
 from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
 

@@ -19,7 +19,7 @@ from osvm._cached import CachedLearner, CachedMachine, refuse_cached_parameters
 from osvm._rows import RowSource
 from osvm.solvers import CachedSolver
 
-__all__ = ["Batch", "KernelEstimator", "Machine", "Solver"]
+__all__ = ["Batch", "KernelEstimator", "Machine", "Solver", "streaming"]
 
 Array = npt.NDArray[Any]
 
@@ -91,6 +91,29 @@ class Solver(Protocol):
         self, model: Any, n_features: int, index: LabelIndex | None, scalars: Any, arrays: Any
     ) -> Any:
         """The machine whose `get_state` gave these."""
+
+
+class streaming:
+    """A method that exists only while the estimator's solver learns streams."""
+
+    def __init__(self, method: Any) -> None:
+        self.method = method
+        self.__doc__ = method.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self.method
+        if isinstance(model.solver, CachedSolver | str):
+            name = getattr(model.solver, "name", model.solver)
+            if not getattr(model._solvers.get(name), "streams", True):
+                raise AttributeError(
+                    f"{self.name}: solver {name!r} learns a fixed training set; use fit, or "
+                    "solver='buffer' for a stream"
+                )
+        return self.method.__get__(model, owner)
 
 
 class KernelEstimator(OnlineEstimator):

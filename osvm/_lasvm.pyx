@@ -14,13 +14,14 @@ Invariants
 """
 from libc.math cimport fabs
 
-from osvm._columns cimport Columns
+from osvm._columns cimport MAX_BLOCK, Columns
 
 import numpy as np
 
 cdef enum:
     AHEAD = 24        # columns computed together
     LOOK = 512        # rows looked at for candidates
+    LOCAL = 4096      # active rows whose kernel values are gathered for the finishing step
 
 cdef double TIE = 1e-10
 
@@ -81,11 +82,24 @@ cdef class Lasvm:
         return self.n_steps - before
 
     def finish(self, Py_ssize_t max_steps=10000000):
-        """REPROCESS until no active pair violates; how many steps that took."""
-        cdef Py_ssize_t done = 0
+        """REPROCESS until no active pair violates; how many steps that took.
+
+        The active set's own kernel values are gathered once and the steps touch nothing
+        else; the outputs of all rows follow at the end.
+        """
+        cdef Py_ssize_t done = 0, count = self.n_active
+        if count == 0:
+            return 0
+        if count > LOCAL:
+            with nogil:
+                while done < max_steps and self.reprocess():
+                    done += 1
+            return done
+        room = np.empty((count + 4, count))
+        cdef double[:, ::1] view = room
         with nogil:
-            while done < max_steps and self.reprocess():
-                done += 1
+            self.gather(&view[0, 0])
+            done = self.finish_locally(&view[0, 0], max_steps)
         return done
 
     # ----------------------------------------------------------------- parts
@@ -223,3 +237,111 @@ cdef class Lasvm:
             self.n_active = kept
             self.find_extremes()
         return True
+
+    # ------------------------------------------------------ the finishing step
+
+    cdef int gather(self, double *gram) except -1 nogil:
+        """Kernel values of the active rows among themselves."""
+        cdef Py_ssize_t start = 0, many, k, j, count = self.n_active
+        cdef void *pointers[MAX_BLOCK]
+        while start < count:
+            many = count - start if count - start < MAX_BLOCK else MAX_BLOCK
+            self.columns.fetch(&self.active[start], many, self.columns.n, pointers)
+            for k in range(many):
+                for j in range(count):
+                    if self.columns.wide:
+                        gram[(start + k) * count + j] = (<double *> pointers[k])[self.active[j]]
+                    else:
+                        gram[(start + k) * count + j] = (<float *> pointers[k])[self.active[j]]
+            start += many
+        return 0
+
+    cdef Py_ssize_t finish_locally(self, double *gram, Py_ssize_t max_steps) except -1 nogil:
+        """REPROCESS on gathered values; `gram` has room for four more lines."""
+        cdef Py_ssize_t count = self.n_active, done = 0, k, s, i, j, kept = 0, start, many
+        cdef double *g = gram + count * count        # gradients
+        cdef double *before = g + count              # coefficients at the start
+        cdef double *gone = before + count           # rows dropped from the set
+        cdef double *line
+        cdef double *other
+        cdef double curve, size, room_i, room_j, g_i, g_j
+        cdef void *pointers[MAX_BLOCK]
+        cdef double delta[MAX_BLOCK]
+        for k in range(count):
+            s = self.active[k]
+            g[k] = self.yv[s] - self.ov[s]
+            before[k] = self.av[s]
+            gone[k] = 0.0
+        i, j = self.local_extremes(g, gone)
+        while i >= 0 and j >= 0:
+            g_i, g_j = g[i], g[j]
+            self.b = 0.5 * (g_i + g_j)
+            self.gap = g_i - g_j
+            if done:
+                for k in range(count):
+                    s = self.active[k]
+                    if self.av[s] == 0.0 and gone[k] == 0.0 and (
+                            (self.yv[s] < 0.0 and g[k] >= g_i - TIE)
+                            or (self.yv[s] > 0.0 and g[k] <= g_j + TIE)):
+                        gone[k] = 1.0
+                i, j = self.local_extremes(g, gone)
+                if i < 0 or j < 0:
+                    break
+            if g[i] - g[j] <= self.tau:
+                self.b = 0.5 * (g[i] + g[j])
+                self.gap = g[i] - g[j]
+                break
+            if done == max_steps:
+                break
+            line, other = gram + i * count, gram + j * count
+            curve = line[i] + other[j] - 2.0 * line[j]
+            curve = 1e-12 if curve < 1e-12 else curve
+            size = (g[i] - g[j]) / curve
+            s = self.active[i]
+            room_i = (self.uv[s] if self.yv[s] > 0.0 else 0.0) - self.av[s]
+            s = self.active[j]
+            room_j = self.av[s] - (0.0 if self.yv[s] > 0.0 else -self.uv[s])
+            size = room_i if room_i < size else size
+            size = room_j if room_j < size else size
+            self.av[self.active[i]] += size
+            self.av[self.active[j]] -= size
+            self.snap(self.active[i])
+            self.snap(self.active[j])
+            for k in range(count):
+                g[k] -= size * (line[k] - other[k])
+            self.n_steps += 1
+            done += 1
+            i, j = self.local_extremes(g, gone)
+        # all rows
+        start = 0
+        while start < count:
+            many = count - start if count - start < MAX_BLOCK else MAX_BLOCK
+            self.columns.fetch(&self.active[start], many, self.columns.n, pointers)
+            for k in range(many):
+                delta[k] = self.av[self.active[start + k]] - before[start + k]
+            self.columns.combine(&self.ov[0], self.columns.n, pointers, delta, many)
+            start += many
+        for k in range(count):
+            s = self.active[k]
+            if gone[k] != 0.0:
+                self.inside[s] = 0
+            else:
+                self.active[kept] = s
+                kept += 1
+        self.n_active = kept
+        self.find_extremes()
+        return done
+
+    cdef (Py_ssize_t, Py_ssize_t) local_extremes(self, const double *g,
+                                                 const double *gone) noexcept nogil:
+        """Places of the largest g that may grow and of the smallest that may fall."""
+        cdef Py_ssize_t k, i = -1, j = -1, s
+        for k in range(self.n_active):
+            if gone[k] != 0.0:
+                continue
+            s = self.active[k]
+            if (i < 0 or g[k] > g[i] + TIE) and self.may_grow(s):
+                i = k
+            if (j < 0 or g[k] < g[j] - TIE) and self.may_fall(s):
+                j = k
+        return i, j

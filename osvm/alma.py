@@ -92,7 +92,10 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         source, labels = self._check(X, y, reset=True)
         index = LabelIndex.of(labels)
         if len(index) < 2:
-            raise ValueError(f"fit needs at least two classes, got {index.classes.tolist()!r} only")
+            raise ValueError(
+                "fit needs at least two classes, but y holds one class only "
+                f"({index.classes.tolist()[0]!r})"
+            )
         Y = split_outputs(index.encode(labels), len(index))
         state = self._new_state(len(Y), source.n_features)
         epochs = check_integer("epochs", self.epochs, 1)
@@ -164,9 +167,7 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
             np.sqrt(2.0) if step is None else step,
         )
 
-    def _store(
-        self, X: Any, source: Any, state: AlmaState, index: LabelIndex, seen: int
-    ) -> None:
+    def _store(self, X: Any, source: Any, state: AlmaState, index: LabelIndex, seen: int) -> None:
         self._set_features(X, source)
         self._index = index
         self.classes_ = index.classes
@@ -201,9 +202,7 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         d = int(scalars["n_features_in"])
         if arrays["raw"].shape != (outputs, d):
             raise ValueError("the weights have another shape than the classes and features")
-        state = AlmaState(
-            1, 1, scalars["p"], scalars["slack"], scalars["margin"], scalars["step"]
-        )
+        state = AlmaState(1, 1, scalars["p"], scalars["slack"], scalars["margin"], scalars["step"])
         state.set_arrays(*(arrays[name] for name in ("raw", "scale", "power", "count")))
         self._set_base_state(scalars)
         self._index, self._state = index, state

@@ -18,7 +18,7 @@ from osvm._base import LabelIndex, RunningBalance, resolve_class_weight
 from osvm._buffer_solver import BufferSolver
 from osvm._cached import learners
 from osvm._compat import ClassifierMixin, OutlierMixin, RegressorMixin
-from osvm._kernel_base import Batch, KernelEstimator, Solver
+from osvm._kernel_base import Batch, KernelEstimator, Solver, streaming
 from osvm._rows import RowSource
 
 __all__ = ["SOLVERS", "KernelClassifier", "KernelNovelty", "KernelRegressor"]
@@ -268,6 +268,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         self.__dict__.pop("_balance", None)
         return self
 
+    @streaming
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> KernelClassifier:

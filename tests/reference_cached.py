@@ -274,7 +274,9 @@ class Lasvm:
         for s in self.active:
             g = self.gradient(s)
             idle = self.alpha[s] == 0
-            if idle and ((self.y[s] < 0 and g >= g_i - 1e-10) or (self.y[s] > 0 and g <= g_j + 1e-10)):
+            if idle and (
+                (self.y[s] < 0 and g >= g_i - 1e-10) or (self.y[s] > 0 and g <= g_j + 1e-10)
+            ):
                 continue
             keep.append(s)
         self.active = keep

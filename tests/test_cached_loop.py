@@ -41,8 +41,10 @@ def test_lists_match_their_references(rule, reference, C, bias):
     X, y, K, epochs = problem()
     alpha, b, mean, mean_b = reference(K, y, epochs, C, bias)
     for average in (False, True):
-        for data in (Columns(X, gamma=0.7, dtype=np.float64), Columns(K, "precomputed",
-                                                                      dtype=np.float64)):
+        for data in (
+            Columns(X, gamma=0.7, dtype=np.float64),
+            Columns(K, "precomputed", dtype=np.float64),
+        ):
             loop = OnlineLoop(data, y, rule, C, bias=bias, average=average)
             for order in epochs:
                 loop.run(order)
@@ -66,8 +68,9 @@ def test_lists_on_random_gram_matrices(seed, named, C, bias, n):
     K, y = Z @ Z.T / 6, np.where(rng.random(n) < 0.5, 1.0, -1.0)
     epochs = [rng.permutation(n) for _ in range(2)]
     alpha, b, mean, _ = reference(K, y, epochs, C, bias)
-    loop = OnlineLoop(Columns(K, "precomputed", dtype=np.float64), y, rule, C, bias=bias,
-                      average=True)
+    loop = OnlineLoop(
+        Columns(K, "precomputed", dtype=np.float64), y, rule, C, bias=bias, average=True
+    )
     for order in epochs:
         loop.run(order)
     # a score that rounding puts on the other side of the margin changes the path: skip those
@@ -84,8 +87,14 @@ def test_adatron(C, eta):
     X, y, K, epochs = problem()
     alpha, _, mean, _ = ref.adatron(K, y, epochs, C, eta)
     for average in (False, True):
-        loop = OnlineLoop(Columns(X, gamma=0.7, dtype=np.float64), y, "adatron", C,
-                          eta=eta or 0.0, average=average)
+        loop = OnlineLoop(
+            Columns(X, gamma=0.7, dtype=np.float64),
+            y,
+            "adatron",
+            C,
+            eta=eta or 0.0,
+            average=average,
+        )
         for order in epochs:
             loop.run(order)
         close(loop.alpha_[0], mean if average else alpha)
@@ -105,7 +114,7 @@ def test_ballseptron(radius):
 
 @pytest.mark.parametrize("slack", [0.3, 0.9])
 def test_alma(slack):
-    X, y, K, epochs = problem()
+    _, y, K, epochs = problem()
     K = K * np.outer(1 + np.arange(150) % 3, 1 + np.arange(150) % 3)  # norms that differ
     alpha, *_ = ref.alma(K, y, epochs, slack)
     loop = OnlineLoop(Columns(K, "precomputed", dtype=np.float64), y, "alma", slack=slack)
@@ -133,7 +142,7 @@ def test_several_outputs_are_several_runs():
 
 
 def test_weights_scale_the_loss():
-    X, y, K, epochs = problem()
+    X, y, _, epochs = problem()
     w = np.random.default_rng(0).uniform(0.5, 2, 150)
     loop = OnlineLoop(Columns(X, gamma=0.7, dtype=np.float64), y, "adatron", 0.3, weights=w)
     for order in epochs:

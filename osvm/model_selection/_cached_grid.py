@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osvm import solvers, _validate, kernels
+from osvm import _validate, kernels, solvers
 from osvm._cached import split_outputs
 from osvm._labels import LabelIndex
 from osvm._params import check_bool, check_integer, check_number, make_generator

@@ -400,9 +400,7 @@ def alma(
     array([0])
     """
     if kernel is None:
-        return AlmaClassifier(
-            p=p, slack=slack, margin=margin, step=step, epochs=epochs, **options
-        )
+        return AlmaClassifier(p=p, slack=slack, margin=margin, step=step, epochs=epochs, **options)
     if p != 2.0:
         raise ValueError("ALMA has a kernel form for p = 2 only")
     return _classifier(
