@@ -385,6 +385,18 @@ cdef class Columns:
             memcpy(target + k * size, pointer, size)
         return out
 
+    def touch_block(self, columns):
+        """Compute these (at most 256, different) columns in one block; nothing is returned."""
+        cdef Py_ssize_t[::1] index = np.ascontiguousarray(columns, dtype=np.intp)
+        cdef void *pointers[MAX_BLOCK]
+        if index.shape[0] > MAX_BLOCK or len(np.unique(columns)) != index.shape[0]:
+            raise ValueError(f"at most {MAX_BLOCK} different columns")
+        if index.shape[0]:
+            if np.min(columns) < 0 or np.max(columns) >= self.n:
+                raise IndexError(f"columns are 0 .. {self.n - 1}")
+            with nogil:
+                self.fetch(&index[0], index.shape[0], self.n, pointers)
+
     def square(self, rows):
         """The kernel matrix of these (at most 256) rows, float64."""
         cdef Py_ssize_t[::1] index = np.ascontiguousarray(rows, dtype=np.intp)

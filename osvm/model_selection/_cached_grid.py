@@ -262,7 +262,8 @@ class _Plan:
         Y = np.tile(self.Y, (n_C * n_folds, 1))
         mask = np.repeat(np.tile(self.masks, (n_C, 1)), n_out, axis=0)
         C = np.repeat(self.penalties, n_folds * n_out)
-        rule, options = self.part._rule()
+        rule, numbers = self.part._rule()
+        options: dict[str, Any] = dict(numbers)
         offset = 1.0 if self.bias and rule == "adatron" else 0.0
         columns = solvers.make_columns(
             self.rows,
