@@ -5,6 +5,7 @@ Run by asv, or at once: ``python -m asv_bench.bench_cached``.
 
 import time
 import warnings
+from types import MappingProxyType
 
 import numpy as np
 
@@ -125,7 +126,7 @@ class CachedGrid:
     """The cached grid, and how many times faster than GridSearchCV over SVC it is."""
 
     timeout = 600
-    grid = {"C": [0.01, 0.1, 1.0, 10.0, 100.0], "gamma": [50.0, 2.0, 0.5, 0.02]}
+    grid = MappingProxyType({"C": [0.01, 0.1, 1.0, 10.0, 100.0], "gamma": [50.0, 2.0, 0.5, 0.02]})
 
     def setup(self):
         self.X, self.y, *_ = make("chessboard", 1000)
@@ -145,7 +146,7 @@ class CachedGrid:
         from sklearn.model_selection import GridSearchCV
         from sklearn.svm import SVC
 
-        search = GridSearchCV(SVC(max_iter=200_000), self.grid, cv=5, refit=False)
+        search = GridSearchCV(SVC(max_iter=200_000), dict(self.grid), cv=5, refit=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             peer = cpu(lambda: search.fit(self.X, self.y), 1)
