@@ -121,6 +121,7 @@ class DualSolver:
         self.shrinking, self.shuffle = bool(shrinking), bool(shuffle)
         self.n_features, self.n_out, self.dtype = int(n_features), int(n_out), np.dtype(dtype)
         self.keep_alpha = bool(keep_alpha) or n_out == 1
+        self.weights: Any
         if n_out == 1:
             self.weights = ScaledVector(n_features, self.dtype)
         else:
