@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from osvm import _validate, losses
 from osvm._base import LabelIndex, RunningBalance, check_class_weight, resolve_class_weight
-from osvm._compat import ClassifierMixin, available_if
+from osvm._compat import ClassifierMixin, available_if, with_callbacks
 from osvm._linear_base import LinearEstimator
 from osvm._linear_fit import Plan
 from osvm._rows import RowSource
@@ -145,6 +145,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     # ------------------------------------------------------------------ learning
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
         """Learn from all rows, `epochs` times.
 
@@ -175,9 +176,17 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             raise ValueError("warm_start: y has other classes than the model; use partial_fit")
         plan = self._resolve_plan(source.n_rows, self._distances(index))
         n_out = self._n_out(len(index), plan)
-        self._fit_targets(X, source, rows, encode_targets(codes, n_out), n_out, plan, weight)
-        self._index = index
-        self._balance = RunningBalance(np.bincount(codes, minlength=len(index)))
+        self._fit_targets(
+            (X, y, sample_weight),
+            source,
+            rows,
+            encode_targets(codes, n_out),
+            n_out,
+            plan,
+            weight,
+            _index=index,
+            _balance=RunningBalance(np.bincount(codes, minlength=len(index))),
+        )
         return self
 
     def partial_fit(
