@@ -18,6 +18,7 @@ from osvm.recipes.cached import (
 )
 from osvm.recipes.linear import (
     batch_gd,
+    dual_svm,
     ogd,
     online_svm,
     pegasos,
@@ -35,6 +36,7 @@ __all__ = [
     "kernel_perceptron",
     "lasvm",
     "norma_cached",
+    "dual_svm",
     "ogd",
     "ol_svm",
     "online_svm",
