@@ -305,9 +305,13 @@ cdef class Columns:
         """Rows in the columns' type, in this object's order."""
         identity = order.shape[0] == X.shape[0] and np.array_equal(
             order, np.arange(order.shape[0]))
-        rows = np.ascontiguousarray(X if identity else X[order], dtype=dtype)
-        wide = rows.astype(np.float64, copy=False)
-        sq64 = np.einsum("ij,ij->i", wide, wide)
+        if identity:
+            rows = np.ascontiguousarray(X, dtype=dtype)
+        else:  # in pieces: one copy, whatever the type of X
+            rows = np.empty((self.n, self.d), dtype)
+            for start in range(0, self.n, 4096):
+                rows[start:start + 4096] = X[order[start:start + 4096]]
+        sq64 = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
         sq = sq64.astype(dtype)
         kept += [rows, sq64, sq]
         self.x = <void *> <size_t> rows.ctypes.data
