@@ -327,10 +327,13 @@ def main() -> None:
     limit = options.limit or (None if options.full else 1500)
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
-    report: dict[str, Any] = {"limit": limit}
+    path = out / "kecman.json"  # parts that are not run now stay as they were
+    report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    report["limit"] = {**report.get("limit", {}), **dict.fromkeys(options.parts, limit)}
     if "table" in options.parts:
         names = options.sets or list(PUBLISHED)
-        report["table"] = table(names, limit, 5 if options.full else 3)
+        found = table(names, limit, 5 if options.full else 3)
+        report["table"] = {**report.get("table", {}), **found}
     if "figures12" in options.parts:
         report["figures12"] = sweep("two normals 15000", limit)
         plot_sweep(report["figures12"], "Two normals", out / "kecman_figures_1_2.png")
@@ -342,7 +345,7 @@ def main() -> None:
         plot_online(report["figures58"], out / "kecman_figures_5_8.png")
     if "grid" in options.parts:
         report["grid"] = grid("chessboard 4992", limit, 5)
-    (out / "kecman.json").write_text(json.dumps(report, indent=1))
+    path.write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":
