@@ -25,6 +25,7 @@ FORMAT_VERSION = 1
 
 # Classes that files may name, and where they live.
 CLASSES = {
+    "AlmaClassifier": "osvm.alma",
     "KernelClassifier": "osvm.kernel",
     "KernelNovelty": "osvm.kernel",
     "KernelRegressor": "osvm.kernel",
