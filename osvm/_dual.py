@@ -121,6 +121,7 @@ class DualSolver:
         self.shrinking, self.shuffle = bool(shrinking), bool(shuffle)
         self.n_features, self.n_out, self.dtype = int(n_features), int(n_out), np.dtype(dtype)
         self.keep_alpha = bool(keep_alpha) or n_out == 1
+        self.weights: Any
         if n_out == 1:
             self.weights = ScaledVector(n_features, self.dtype)
         else:
@@ -317,7 +318,7 @@ class _Run:
     def __init__(self, solver: DualSolver, X: RowSource, y: np.ndarray, options: dict) -> None:
         n_out, size = solver.n_out, (solver.n_features, solver.dtype)
         self.solver, self.X, self.y, self.options = solver, X, y, options
-        self.weights = (
+        self.weights: Any = (
             ScaledVector(*size)
             if n_out == 1
             else ScaledMatrix(solver.n_features, n_out, solver.dtype)
@@ -336,7 +337,7 @@ class _Run:
         solver, o, n = self.solver, self.options, self.X.n_rows
         single = solver.n_out == 1
         y = self.y if single else np.where(self.y == k, 1, -1).astype(np.int8)
-        w = self.weights if single else ScaledVector(solver.n_features, solver.dtype)
+        w: Any = self.weights if single else ScaledVector(solver.n_features, solver.dtype)
         alpha = np.zeros(n) if self.alpha is None else self.alpha[k]
         if o["start"] is not None:
             alpha[:] = o["start"][k]
