@@ -20,7 +20,7 @@ from osvm._rows cimport RowSource
 from osvm.core.loss cimport (
     loss_curvature, loss_value_xi, mloss_curvature_times, mloss_value_xi,
 )
-from osvm.core.row cimport Row, Rows, rows_get, rows_prefetch
+from osvm.core.row cimport Row, rows_get, rows_prefetch
 from osvm.core.step cimport smd_factor
 
 cdef enum Error:
@@ -231,8 +231,9 @@ cdef class MetaLearner:
                         break
                     self.seen += 1.0
                     self.loss_sum += value
-                    self.error_sum += self.find_error(y_view[i] if self.n_out == 1 else 0.0,
-                                                  0 if self.n_out == 1 else label_view[i])
+                    self.error_sum += self.find_error(
+                        y_view[i] if self.n_out == 1 else 0.0,
+                        0 if self.n_out == 1 else label_view[i])
                     if recorded:
                         eta_view[n - first] = eta
                         loss_view[n - first] = value

@@ -34,7 +34,7 @@ from osvm._weights import ScaledMatrix, ScaledVector
 from osvm.core.row cimport ROW_F32_I32, ROW_F64_I32, Row, row_axpy, row_index, row_value
 from osvm.core.row cimport rows_get
 from osvm.core.step cimport smd_factor, step_clip
-from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
+from osvm.core.typedefs cimport float32_t, float64_t, weight_t
 
 cdef enum:
     TABLE = 256             # powers of decay kept ready
