@@ -1,0 +1,1 @@
+"""The sources' experiments, one command each; their figures are in `results/`."""
