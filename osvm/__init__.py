@@ -13,6 +13,7 @@ from osvm._version import __version__
 
 # Public objects: name -> the module that defines it.
 _OBJECTS = {
+    "ConvergenceWarning": "osvm.exceptions",
     "ConversionWarning": "osvm.exceptions",
     "KernelClassifier": "osvm.kernel",
     "KernelNovelty": "osvm.kernel",
@@ -60,6 +61,7 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     import osvm.schedules as schedules
     import osvm.stream as stream
     import osvm.taxonomy as taxonomy
+    from osvm.exceptions import ConvergenceWarning as ConvergenceWarning
     from osvm.exceptions import ConversionWarning as ConversionWarning
     from osvm.io import checkpoint as checkpoint
     from osvm.io import load as load

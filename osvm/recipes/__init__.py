@@ -7,6 +7,7 @@ stream means what it says; any further keyword goes to the estimator.
 
 from osvm.recipes.linear import (
     batch_gd,
+    dual_svm,
     ogd,
     online_svm,
     pegasos,
@@ -18,6 +19,7 @@ from osvm.recipes.linear import (
 
 __all__ = [
     "batch_gd",
+    "dual_svm",
     "ogd",
     "online_svm",
     "pegasos",
