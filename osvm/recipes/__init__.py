@@ -5,6 +5,7 @@ recipe keeps the order of the rows unless ``shuffle=True`` is given, so that a
 stream means what it says; any further keyword goes to the estimator.
 """
 
+from osvm.recipes.kernel import norma, novelty_svmd, nu_svmd, svmd
 from osvm.recipes.linear import (
     batch_gd,
     ogd,
@@ -18,6 +19,9 @@ from osvm.recipes.linear import (
 
 __all__ = [
     "batch_gd",
+    "norma",
+    "novelty_svmd",
+    "nu_svmd",
     "ogd",
     "online_svm",
     "pegasos",
@@ -25,4 +29,5 @@ __all__ = [
     "projected_ogd",
     "sgd_svm",
     "soft_svm",
+    "svmd",
 ]
