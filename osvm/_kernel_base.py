@@ -100,8 +100,9 @@ class KernelEstimator(OnlineEstimator):
     # ------------------------------------------------------------------- parts
 
     def _solver(self) -> Solver:
-        name = getattr(self, "solver", "buffer")
-        return self._solvers[check_choice("solver", name, self._solvers)]
+        name = self.__dict__.get("solver", "buffer")
+        solver = self._solvers.get(name) if isinstance(name, str) else None
+        return solver or self._solvers[check_choice("solver", name, self._solvers)]
 
     def _kernel_part(self) -> kernels.Kernel:
         """The kernel that the parameters name; parameters of other kernels are left out."""

@@ -13,8 +13,6 @@ Invariants
 - sigma of the nu-trick is -1 on a margin violation and 0 otherwise, for every loss.
 - Nothing changes when a score is not finite: the loop stops before that example.
 """
-import numpy as np
-
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport exp
 from libc.stdint cimport int32_t
@@ -291,8 +289,6 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     cdef const int32_t[::1] label_view
     cdef const double[::1] target_view, weight_view
     cdef const Py_ssize_t[::1] order_view
-    cdef double[::1] b = state.intercept, eta_b = state.eta_intercept, z_b = state.z_intercept
-    cdef double[::1] work = np.empty(8 * buf.K)
     cdef double[::1] h_eta, h_loss, h_error, h_epsilon, h_prediction
     cdef Py_ssize_t[::1] h_support
     cdef const int32_t *labels_ = NULL
@@ -338,7 +334,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     l.decay = step.step.decay
     l.t, l.eta, l.errors, l.loss_sum = state.t, state.eta, state.errors, state.loss_sum
     l.epsilon, l.eta_epsilon, l.z_epsilon = state.epsilon, state.eta_epsilon, state.z_epsilon
-    l.b, l.eta_b, l.z_b, l.work = &b[0], &eta_b[0], &z_b[0], &work[0]
+    l.b, l.eta_b, l.z_b, l.work = state.b, state.eta_b, state.z_b, buf.work + 8 * buf.K
     l.h_eta = l.h_loss = l.h_error = l.h_epsilon = l.h_prediction = NULL
     l.h_support = NULL
     if history is not None and stop > start:

@@ -124,43 +124,6 @@
             for (k = 0; k < count; k++) sum += v[k] * tile[(ptrdiff_t)map[j[k]] * n + c];     \
             out[c] = sum;                                                                     \
         }                                                                                     \
-    }                                                                                         \
-    /* One dense row against n rows: out[s] = x . rows[s]. */                                 \
-    OSVM_FORCE_INLINE void osvm_loop_rowdots_##suffix(                                        \
-        const real *__restrict rows, ptrdiff_t n, ptrdiff_t d, const real *__restrict x,      \
-        real *__restrict out) {                                                               \
-        ptrdiff_t s, k, i;                                                                    \
-        for (s = 0; s + 4 <= n; s += 4) {                                                     \
-            const real *r0 = rows + s * d, *r1 = r0 + d, *r2 = r1 + d, *r3 = r2 + d;          \
-            real a0[8], a1[8], a2[8], a3[8];                                                  \
-            for (i = 0; i < 8; i++) a0[i] = a1[i] = a2[i] = a3[i] = 0;                        \
-            for (k = 0; k + 8 <= d; k += 8)                                                   \
-                for (i = 0; i < 8; i++) {                                                     \
-                    a0[i] += r0[k + i] * x[k + i];                                            \
-                    a1[i] += r1[k + i] * x[k + i];                                            \
-                    a2[i] += r2[k + i] * x[k + i];                                            \
-                    a3[i] += r3[k + i] * x[k + i];                                            \
-                }                                                                             \
-            for (; k < d; k++) {                                                              \
-                a0[0] += r0[k] * x[k];                                                        \
-                a1[0] += r1[k] * x[k];                                                        \
-                a2[0] += r2[k] * x[k];                                                        \
-                a3[0] += r3[k] * x[k];                                                        \
-            }                                                                                 \
-            out[s] = ((a0[0] + a0[1]) + (a0[2] + a0[3])) + ((a0[4] + a0[5]) + (a0[6] + a0[7]));     \
-            out[s + 1] = ((a1[0] + a1[1]) + (a1[2] + a1[3])) + ((a1[4] + a1[5]) + (a1[6] + a1[7])); \
-            out[s + 2] = ((a2[0] + a2[1]) + (a2[2] + a2[3])) + ((a2[4] + a2[5]) + (a2[6] + a2[7])); \
-            out[s + 3] = ((a3[0] + a3[1]) + (a3[2] + a3[3])) + ((a3[4] + a3[5]) + (a3[6] + a3[7])); \
-        }                                                                                     \
-        for (; s < n; s++) {                                                                  \
-            const real *r0 = rows + s * d;                                                    \
-            real a0[8];                                                                       \
-            for (i = 0; i < 8; i++) a0[i] = 0;                                                \
-            for (k = 0; k + 8 <= d; k += 8)                                                   \
-                for (i = 0; i < 8; i++) a0[i] += r0[k + i] * x[k + i];                        \
-            for (; k < d; k++) a0[0] += r0[k] * x[k];                                         \
-            out[s] = ((a0[0] + a0[1]) + (a0[2] + a0[3])) + ((a0[4] + a0[5]) + (a0[6] + a0[7]));     \
-        }                                                                                     \
     }
 
 OSVM_DEFINE_EXPAND(float, f32)
@@ -183,11 +146,7 @@ OSVM_DEFINE_EXPAND(double, f64)
     OSVM_DEFINE_DISPATCH(tiledot, suffix,                                                     \
                          (const real *v, const int32_t *j, ptrdiff_t count,                   \
                           const int32_t *map, const real *tile, ptrdiff_t n, real *out),      \
-                         (v, j, count, map, tile, n, out))                                    \
-    OSVM_DEFINE_DISPATCH(rowdots, suffix,                                                     \
-                         (const real *rows, ptrdiff_t n, ptrdiff_t d, const real *x,          \
-                          real *out),                                                         \
-                         (rows, n, d, x, out))
+                         (v, j, count, map, tile, n, out))
 
 OSVM_DISPATCH_EXPAND(float, f32)
 OSVM_DISPATCH_EXPAND(double, f64)
