@@ -174,8 +174,8 @@ def usps():
 class Blocks:
     """Share of the yardstick, in blocks."""
 
-    params = [512, 4096]
-    param_names = ["budget"]
+    params = (512, 4096)
+    param_names = ("budget",)
     timeout = 300
 
     def setup_cache(self):
@@ -196,8 +196,8 @@ class OneByOne:
 
 
 class Text:
-    params = ["linear", "rbf"]
-    param_names = ["kernel"]
+    params = ("linear", "rbf")
+    param_names = ("kernel",)
 
     def track_times_pairwise_kernels(self, kernel):
         return text(kernel)[0]

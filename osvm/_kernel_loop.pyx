@@ -24,6 +24,7 @@ from osvm._kernel_block cimport grow, tile_load_rows, tile_release
 from osvm._kernel_state cimport KernelState
 from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
+from osvm.core.kernel cimport kernel_uses_dots
 from osvm.core.loss cimport (
     LOSS_GRAPH_HINGE, Loss, loss_curvature_margin, loss_is_multi,
     loss_value_xi_margin, mloss_curvature_times, mloss_value_xi,
@@ -108,7 +109,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     cdef double *bend = l.work + 5 * K  # xi + decay chi, then coefficients of beta
     cdef double *z_new = l.work + 6 * K
     cdef double *add = l.work + 7 * K
-    cdef double value, gv, eta, dec, fg, fz, pull, error, prediction = 0.0, old, y
+    cdef double value, gv, eta, dec, fg, fz, pi, sq_f, pull, error, prediction = 0.0, old, y
     cdef double k_self = buf.tile.k_self[t]
     cdef double reg = l.reg, decay = l.decay, xi_f = 0.0, chi_f = 0.0, total = 0.0
     cdef bint any_xi = False
@@ -129,7 +130,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         value = loss_value_xi_margin(l.loss, y, score[0], l.epsilon, xi)
     else:
         value = mloss_value_xi(l.loss, K, label, score, l.epsilon, xi)
-    total += value
+    total += value + k_self
     if not (total - total == 0.0):  # NaN or infinite
         return NOT_FINITE
     pull = weight * ((-1.0 if value > 0.0 else 0.0) + l.nu)
@@ -149,13 +150,10 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
             eta = l.cap
         if not (eta - eta == 0.0):
             return NOT_FINITE
-        if l.nu_trick:
-            l.eta_epsilon *= smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)  # (60)
     else:
         eta = step_eta(l.step, l.t + 1.0)
         if eta > l.cap:
             eta = l.cap
-        l.eta_epsilon = eta
     dec = 1.0 - eta * reg
     if dec < 0.0:
         dec = 0.0
@@ -176,11 +174,15 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         kappa_times(buf.kappa, K, bend, z_new)
         for k in range(K):
             z_new[k] = dec * decay * z[k] - eta * (reg * f[k] + k_self * z_new[k])
-        buf.pi = dec * fz                                                   # (49)
+        pi = dec * fz                                                       # (49)
         for k in range(K):
-            buf.pi -= eta * xi[k] * z_new[k]
-        buf.sq_f = (dec * dec * buf.sq_f - 2.0 * eta * dec * xi_f           # (52)
-                    + eta * eta * k_self * kappa_dot(buf.kappa, K, xi, xi))
+            pi -= eta * xi[k] * z_new[k]
+        sq_f = (dec * dec * buf.sq_f - 2.0 * eta * dec * xi_f               # (52)
+                + eta * eta * k_self * kappa_dot(buf.kappa, K, xi, xi))
+        if not (pi + sq_f - (pi + sq_f) == 0.0):
+            return NOT_FINITE
+        buf.pi = pi
+        buf.sq_f = sq_f
     # the expansion (35), (45)
     buffer_shrink(buf, dec, decay, eta * reg)
     if any_xi:
@@ -199,6 +201,10 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
             l.b[k] -= l.eta_b[k] * xi[k]                                    # (53)
             l.z_b[k] = decay * l.z_b[k] - l.eta_b[k] * xi[k]                # (55)
     if l.nu_trick:
+        if l.smd:
+            l.eta_epsilon *= smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)  # (60)
+        else:
+            l.eta_epsilon = eta
         old = l.epsilon
         l.epsilon = old * exp(l.eta_epsilon * old * pull)                   # (59)
         l.z_epsilon = (decay * l.z_epsilon                                  # (61)
@@ -242,12 +248,22 @@ cdef int learn_block(Learner *l, Buffer *buf, const Rows *rows, const Py_ssize_t
     return status
 
 
-cdef Py_ssize_t choose_block(const Buffer *buf, const Rows *rows, Py_ssize_t n,
+cdef Py_ssize_t choose_block(const Buffer *buf, Py_ssize_t n,
                              Py_ssize_t asked) noexcept nogil:
-    """Examples of the next block."""
-    cdef Py_ssize_t block = asked
+    """Examples of the next block: some milliseconds' work, so that an interrupt is prompt."""
+    cdef Py_ssize_t block = asked, most
+    cdef double work = buf.store.n + 1.0
     if block <= 0:
         block = 128 if buf.store.n >= 1024 else 64
+        if buf.store.sparse:
+            work *= 200.0
+        else:
+            work *= buf.store.d
+        if not kernel_uses_dots(buf.store.kernel):
+            work *= 1000.0
+        most = <Py_ssize_t> (1e9 / work)
+        if block > most:
+            block = most if most > 1 else 1
     return block if block < n else n
 
 
@@ -348,7 +364,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
         l.h_support = &h_support[0]
     try:
         while i < stop and status == DONE:
-            m = choose_block(buf, &X.rows, stop - i, block)
+            m = choose_block(buf, stop - i, block)
             nnz = 0
             if buf.store.sparse:
                 for k in range(m):

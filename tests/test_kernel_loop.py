@@ -192,7 +192,7 @@ def test_nothing_depends_on_small_scales():
 @pytest.mark.parametrize("eviction", ["fifo", "coefficient", "term", "change"])
 def test_eviction_keeps_the_inner_products(case, eviction, sparse):
     """With a full buffer, against inner products computed afresh at each step."""
-    name, loss, reference_loss, outputs, task = case
+    _, loss, reference_loss, outputs, task = case
     X, y = make_data(outputs, task)
     kappa = KAPPA if outputs > 1 else None
     victim = {
@@ -247,13 +247,14 @@ def test_norma_follows_the_reference(eviction):
         loss = losses.get("multiclass_hinge").spec()
         run(machine, X, y, loss, step, "classify", 1.0, 16, nu=nu, offset=True)
         reference.z_eps = machine.z_epsilon
+        reference.eta_eps = machine.eta_epsilon
         assert_same(machine, reference, X)
 
 
 @pytest.mark.parametrize("case", LOSSES, ids=IDS)
 def test_trace_is_the_derivative_by_log_eta(case):
     """With mu = 0 and decay = 1, z = df / d log eta; away from the kinks."""
-    name, loss, reference_loss, outputs, task = case
+    _, loss, _, outputs, task = case
     X, y = make_data(outputs, task, n=40)
     probe = RowSource.dense(X[:10].copy())
     values = {}

@@ -1,0 +1,1 @@
+"""Benchmarks (asv) and published experiments."""

@@ -1,0 +1,1 @@
+"""Published experiments, run again: one module each, `python -m asv_bench.papers.<name>`."""
