@@ -20,7 +20,9 @@ import numpy as np
 
 __all__ = [
     "BaseEstimator",
+    "CallbackSupport",
     "ClassifierMixin",
+    "HAS_CALLBACKS",
     "HAS_SKLEARN",
     "OutlierMixin",
     "RegressorMixin",
@@ -28,6 +30,7 @@ __all__ = [
     "check_is_fitted",
     "clone",
     "not_fitted_error",
+    "with_callbacks",
 ]
 
 
@@ -186,6 +189,26 @@ OutlierMixin: Any = _sklearn_base.OutlierMixin if HAS_SKLEARN else _OutlierMixin
 clone: Any = _sklearn_base.clone if HAS_SKLEARN else _clone
 
 
+class _NoCallbacks:
+    """Stands where scikit-learn 1.9 and later put `set_callbacks`."""
+
+
+def _import_callbacks() -> tuple[Any, Any]:
+    """scikit-learn's mixin and decorator for callbacks, or stand-ins that do nothing."""
+    if HAS_SKLEARN:
+        try:
+            from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+            return CallbackSupportMixin, with_callbacks
+        except ImportError:  # before 1.9
+            pass
+    return _NoCallbacks, lambda method: method
+
+
+CallbackSupport, with_callbacks = _import_callbacks()
+HAS_CALLBACKS = CallbackSupport is not _NoCallbacks
+
+
 class available_if:
     """A method that exists only while `condition(estimator)` holds.
 
@@ -197,7 +220,7 @@ class available_if:
 
     def __call__(self, method: Any) -> Any:
         self.method = method
-        functools.update_wrapper(self, method)  # type: ignore[arg-type]
+        functools.update_wrapper(self, method)
         return self
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

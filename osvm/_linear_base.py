@@ -26,6 +26,8 @@ from osvm._base import (
     resolve_reg,
     restore_generator,
 )
+from osvm._callbacks import EpochWatch
+from osvm._compat import CallbackSupport
 from osvm._linear_fit import Plan, objective, run, train, visiting_order
 from osvm._progress import make_progress
 from osvm._rows import RowSource
@@ -34,12 +36,30 @@ from osvm._sgd import SGDLearner
 Array = npt.NDArray[Any]
 
 
-class LinearEstimator(OnlineEstimator):
+class LinearEstimator(CallbackSupport, OnlineEstimator):
     """Base of the linear estimators; see `osvm.linear`."""
 
     # Set by each class: the losses it accepts and how errors are counted.
     _losses: tuple[str, ...]
     _error_kind: str
+
+    # Fitted attributes.
+    _learner: SGDLearner
+    _plan: Plan
+    _rng: np.random.Generator | None
+    history_: dict[str, Array]
+
+    def _keep(self, params: dict[str, Any]) -> None:
+        """Store the constructor's arguments untouched, under their names."""
+        for name in self._get_param_names():
+            setattr(self, name, params[name])
+
+    def _need_attribute(self, name: str) -> Any:
+        """An attribute that exists after fitting, with Python's own error before."""
+        try:
+            return self.__dict__[name]
+        except KeyError:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet") from None
 
     # ------------------------------------------------------- parameters to parts
 
@@ -138,15 +158,20 @@ class LinearEstimator(OnlineEstimator):
 
     def _fit_targets(
         self,
-        X: Any,
+        data: tuple[Any, Any, Any],
         source: RowSource,
         rows: Any,
         targets: Array,
         n_out: int,
         plan: Plan,
         weight: Array | None,
+        **attributes: Any,
     ) -> None:
-        """Train on all rows and store the result."""
+        """Train on all rows and store the result.
+
+        `data` are X, y and sample_weight as the user gave them; `attributes` are
+        stored together with the weights.
+        """
         rng = make_generator(self.random_state)
         dtype = self._weight_dtype(rows)
         learner = self._warm_learner(plan, source.n_features, n_out)
@@ -159,14 +184,24 @@ class LinearEstimator(OnlineEstimator):
             plan = self._plan
         record = self._new_record(self.epochs * source.n_rows)
         progress = make_progress(self.verbose, start=int(learner.seen))
-        callback = None
-        if self.callback is not None:
-
-            def callback(epoch: Any) -> Any:
-                return self.callback(self, epoch)
+        watch = EpochWatch(
+            self,
+            self.epochs,
+            *data,
+            lambda: {
+                "_learner": learner.copy(),
+                "_plan": plan,
+                "_rng": rng,
+                "t_": int(learner.seen),
+                "n_features_in_": source.n_features,
+                **attributes,
+            },
+        )
 
         def store(objectives: list[float]) -> None:
-            self._store(X, source, learner, plan, rng)
+            self._store(data[0], source, learner, plan, rng)
+            for name, value in attributes.items():
+                setattr(self, name, value)
             self.n_epochs_ = round((learner.seen - before) / source.n_rows)
             self.objective_ = np.array(objectives)
             self._store_record(record, int(learner.seen - before), fresh=True)
@@ -186,13 +221,14 @@ class LinearEstimator(OnlineEstimator):
                 tol=self.tol,
                 progress=progress,
                 record=record,
-                callback=callback,
+                watch=watch if watch.wanted else None,
                 first_order=order,
             )
         except KeyboardInterrupt:
             store(objectives)  # what has been learnt so far is a usable model
             raise
         store(objectives)
+        watch.close()
 
     def _warm_learner(self, plan: Plan, n_features: int, n_out: int) -> SGDLearner | None:
         """The learner to go on from, with `warm_start` and an unchanged problem."""

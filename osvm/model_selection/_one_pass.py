@@ -19,10 +19,10 @@ import numpy.typing as npt
 from osvm import _validate
 from osvm._base import LabelIndex, RunningBalance, make_generator, resolve_class_weight
 from osvm._compat import clone
+from osvm._linear_classifier import LinearClassifier, encode_targets
 from osvm._linear_fit import Plan, visiting_order
 from osvm._progress import make_progress
 from osvm._search import SearchLearner
-from osvm.linear import LinearClassifier, _targets
 
 __all__ = ["OnePassSearch", "one_pass_search"]
 
@@ -105,7 +105,7 @@ class OnePassSearch:
         if len(index) < 2:
             raise ValueError("one_pass_search needs at least two classes")
         codes = index.encode(labels)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows)
+        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
         by_class = resolve_class_weight(base.class_weight, index, codes, weight)
         if by_class is not None:
             weight = by_class[codes] if weight is None else weight * by_class[codes]
@@ -113,7 +113,7 @@ class OnePassSearch:
         delta = base._distances(index)
         plans = [model._resolve_plan(source.n_rows, delta) for model in models]
         n_out = base._n_out(len(index), plans[0])
-        targets = _targets(codes, n_out)
+        targets = encode_targets(codes, n_out)
         rng = make_generator(base.random_state)
         dtype = base._weight_dtype(rows)
         order = visiting_order(source.n_rows, base.shuffle, rng)

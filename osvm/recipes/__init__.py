@@ -5,9 +5,21 @@ recipe keeps the order of the rows unless ``shuffle=True`` is given, so that a
 stream means what it says; any further keyword goes to the estimator.
 """
 
+from osvm.recipes.cached import (
+    alma,
+    ballseptron,
+    kernel_adatron,
+    kernel_perceptron,
+    lasvm,
+    norma_cached,
+    ol_svm,
+    pegaz,
+    voted_perceptron,
+)
 from osvm.recipes.kernel import norma, novelty_svmd, nu_svmd, svmd
 from osvm.recipes.linear import (
     batch_gd,
+    dual_svm,
     ogd,
     online_svm,
     pegasos,
@@ -18,16 +30,26 @@ from osvm.recipes.linear import (
 )
 
 __all__ = [
+    "alma",
+    "ballseptron",
     "batch_gd",
     "norma",
     "novelty_svmd",
     "nu_svmd",
+    "kernel_adatron",
+    "kernel_perceptron",
+    "lasvm",
+    "norma_cached",
+    "dual_svm",
     "ogd",
+    "ol_svm",
     "online_svm",
     "pegasos",
+    "pegaz",
     "perceptron",
     "projected_ogd",
     "sgd_svm",
     "soft_svm",
     "svmd",
+    "voted_perceptron",
 ]
