@@ -212,7 +212,12 @@ class KernelEstimator(OnlineEstimator):
     @property
     def outputs_(self) -> Array:
         """f on the training rows, (K, n), of the last coefficients (cached outputs only)."""
-        return self._cached_attribute("outputs")
+        outputs = self._cached_attribute("outputs")
+        if outputs is None:
+            raise AttributeError(
+                "a single epoch keeps no outputs_: use keep_outputs=True of the solver"
+            )
+        return np.asarray(outputs)
 
     @property
     def n_iter_(self) -> int:
