@@ -99,7 +99,7 @@ def commands() -> list[str]:
     papers = [
         f"papers.{path.stem}"
         for path in sorted((folder / "papers").glob("*.py"))
-        if "def main" in path.read_text() and "--quick" in path.read_text()
+        if "\ndef main(" in path.read_text()
     ]
     return [*COMMANDS, *papers]
 
