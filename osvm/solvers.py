@@ -143,12 +143,13 @@ class _Sequential(CachedSolver):
             if (changes == 0 and self.stops_early) or self._good(worst, task):
                 converged = True
                 break
-        alpha, b, outputs = loop.alpha_, loop.bias_, loop.outputs_
+        alpha, b = loop.alpha_, loop.bias_
+        outputs = None if once else loop.outputs_
         corrections = None
         if self._wants_corrections():
             corrections = [np.concatenate(c) for c in loop.corrections]
         if order is not None:
-            alpha, outputs = np.empty_like(alpha), None
+            alpha = np.empty_like(alpha)
             alpha[:, order] = loop.alpha_
             for changes_of_one in corrections or []:
                 changes_of_one[:, 0] = order[changes_of_one[:, 0]]

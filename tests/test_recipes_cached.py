@@ -369,3 +369,37 @@ def test_scikit_learn_checks():
     for model in (recipes.ol_svm(), recipes.kernel_adatron(), recipes.lasvm(), AlmaClassifier()):
         weighted = known if model.__class__ is osvm.KernelClassifier else {}
         checks.check_estimator(model, on_fail="raise", expected_failed_checks=weighted)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_mnist_within_two_gibibytes():
+    """One digit against the rest, 60,000 rows, in a process of its own."""
+    import os
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    folder = Path(
+        os.environ.get("OSVM_DATA", Path(__file__).parents[2] / "shared" / "data")
+    ).resolve()
+    if not (folder / "mnist.npz").exists():
+        pytest.skip("no MNIST")
+    program = (
+        "import resource, sys, numpy as np\n"
+        "from osvm import recipes\n"
+        "data = np.load(sys.argv[1])\n"
+        "X, X_test = (np.float32(data[k]) / 255 for k in ('X_train', 'X_test'))\n"
+        "model = recipes.ol_svm(10, gamma=0.02).fit(X, data['y_train'] == 8)\n"
+        "print(model.score(X_test, data['y_test'] == 8))\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, folder / "mnist.npz"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    score, gibibytes = map(float, done.stdout.split())
+    assert score > 0.98
+    assert gibibytes < 2
