@@ -125,7 +125,9 @@ class KernelEstimator(OnlineEstimator):
     # ------------------------------------------------------------------- parts
 
     def _solver(self) -> Solver:
-        name = getattr(self, "solver", "buffer")
+        name = self.__dict__.get("solver", "buffer")
+        if isinstance(name, str) and name in self._solvers:
+            return self._solvers[name]
         if isinstance(name, CachedSolver) and name.name in self._solvers:
             return CachedLearner(name)
         return self._solvers[check_choice("solver", name, self._solvers)]
