@@ -50,7 +50,7 @@ class Solver:
     module = "osvm"
     dtype: Any = np.float32
     effort_name = "epochs"
-    efforts: tuple[float, ...] = (1, 2, 3, 5, 10, 20, 50)
+    efforts: tuple[float, ...] = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
     ours = False
     note = ""
 
@@ -112,7 +112,7 @@ class OsvmSGD64(OsvmSGD):
 class OsvmAveraged(OsvmSGD):
     name = "osvm SGD, averaged"
     average = True
-    efforts = (2, 3, 5, 10, 20, 50)
+    efforts = (2, 3, 5, 7, 10, 15, 20, 30, 50)
     note = "recipes.sgd_svm, average from the second epoch on, float32 rows"
 
 
@@ -120,7 +120,7 @@ class OsvmDual(_Estimator):
     name = "osvm dual"
     ours = True
     effort_name = "tol"
-    efforts = (1e-1, 1e-2, 1e-3, 1e-4)
+    efforts = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 1e-4)
     note = "recipes.dual_svm, float32 rows; tol is a proven relative gap"
 
     @classmethod
@@ -162,7 +162,7 @@ class SklearnSGD(_Estimator):
 class SklearnAveraged(SklearnSGD):
     name = "SGDClassifier, averaged"
     average = True
-    efforts = (2, 3, 5, 10, 20, 50)
+    efforts = (2, 3, 5, 7, 10, 15, 20, 30, 50)
 
 
 class SklearnLinearSVC(_Estimator):
@@ -170,7 +170,7 @@ class SklearnLinearSVC(_Estimator):
     module = "sklearn.svm"
     dtype = np.float64
     effort_name = "tol"
-    efforts = (1.0, 3e-1, 1e-1, 1e-2, 1e-3, 1e-4)
+    efforts = (1.0, 3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 1e-4)
 
     def make(self, effort: float, seed: int) -> Any:
         from sklearn.svm import LinearSVC
@@ -189,7 +189,7 @@ class Liblinear(Solver):
     module = "liblinear.liblinearutil"
     dtype = np.float64
     effort_name = "tol"
-    efforts = (1.0, 3e-1, 1e-1, 1e-2, 1e-3, 1e-4)
+    efforts = (1.0, 3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 1e-4)
     note = "liblinear-official, -s 3, on its own copy of the data"
 
     def prepare(self, X: sp.csr_matrix, y: np.ndarray, reg: float) -> None:
@@ -258,7 +258,7 @@ class LightningSDCA(_Estimator):
     name = "lightning SDCA"
     module = "lightning.classification"
     dtype = np.float64
-    efforts = (1, 2, 5, 10, 20, 50)
+    efforts = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
 
     def make(self, effort: float, seed: int) -> Any:
         return safe_import(self.module).SDCAClassifier(
@@ -269,7 +269,7 @@ class LightningSDCA(_Estimator):
 class SnapML(_Estimator):
     name = "snapml"
     module = "snapml"
-    efforts = (1, 2, 5, 10, 20, 50)
+    efforts = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
     note = "SupportVectorMachine, one thread"
 
     def make(self, effort: float, seed: int) -> Any:
