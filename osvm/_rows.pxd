@@ -9,4 +9,5 @@ cdef class RowSource:
     cdef readonly Py_ssize_t n_rows
     cdef readonly Py_ssize_t n_features
     cdef readonly bint sparse
+    cdef public double largest      # no |value| is above, row factors included; -1 = not known
     cdef int _take(self, object array, bint strided) except -1
