@@ -280,6 +280,15 @@ def all_finite(array):
     return not top_bit(float_bits(<const uint64_t *> &wide[0], wide.shape[0]))
 
 
+def first_bad_weight(const double[::1] weights):
+    """Position of the first weight that is negative or not finite; -1 if none is."""
+    cdef Py_ssize_t k
+    for k in range(weights.shape[0]):
+        if not 0.0 <= weights[k] <= DBL_BIG:
+            return k
+    return -1
+
+
 def first_not_whole(array):
     """Position of the first entry that is no finite whole number; -1 if all are."""
     cdef const float[:] narrow

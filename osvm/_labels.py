@@ -16,6 +16,7 @@ import numpy.typing as npt
 __all__ = ["LabelIndex", "RunningBalance", "check_class_weight", "resolve_class_weight"]
 
 _NUMERIC = "biuf"
+SMALL = 8  # labels up to which a dictionary is quicker than numpy
 Codes = npt.NDArray[np.int32]
 
 
@@ -78,10 +79,8 @@ class LabelIndex:
 
     def encode(self, y: npt.NDArray[Any]) -> Codes:
         """Codes of y as int32; a label that is not among the classes is an error."""
-        codes = self._find(y)
-        unknown = codes < 0
-        if unknown.any():
-            row = int(np.argmax(unknown))
+        codes, row = self._find(y)
+        if row >= 0:
             raise ValueError(
                 f"y contains the label {y[row : row + 1].tolist()[0]!r} at row {row}, which is "
                 f"not among the classes {_shown(self.classes)}. Name all labels with classes=..., "
@@ -91,11 +90,10 @@ class LabelIndex:
 
     def grown(self, y: npt.NDArray[Any]) -> tuple[LabelIndex, Codes]:
         """This index (or one with the new labels of y, sorted, at its end) and the codes of y."""
-        codes = self._find(y)
-        unknown = codes < 0
-        if not unknown.any():
+        codes, row = self._find(y)
+        if row < 0:
             return self, codes
-        fresh = _unique(np.asarray(y)[unknown])
+        fresh = _unique(np.asarray(y)[codes < 0])
         index = LabelIndex(_joined(self.classes, fresh))
         return index, index.encode(y)
 
@@ -103,13 +101,19 @@ class LabelIndex:
         """Labels of codes."""
         return self.classes[codes]
 
-    def _find(self, y: npt.NDArray[Any]) -> Codes:
-        """Codes, with -1 for unknown labels."""
+    def _find(self, y: npt.NDArray[Any]) -> tuple[Codes, int]:
+        """Codes, with -1 for unknown labels, and the first row that has one (-1: none)."""
         n = len(y)
-        numeric = self._numeric and y.dtype.kind in _NUMERIC
-        if n <= 4 or not numeric:
+        if n <= SMALL or not self._numeric or y.dtype.kind not in _NUMERIC:
             get = self._lookup.get
-            return np.fromiter((get(label, -1) for label in y.tolist()), np.int32, n)
+            found = [get(label, -1) for label in y.tolist()]
+            return np.array(found, np.int32), found.index(-1) if -1 in found else -1
+        codes = self._find_numbers(y)
+        row = int(codes.argmin())
+        return codes, row if codes[row] < 0 else -1
+
+    def _find_numbers(self, y: npt.NDArray[Any]) -> Codes:
+        """The same for numbers among numbers, without a Python loop."""
         if self._plain and y.dtype.kind in "iu":
             if y.min() >= 0 and y.max() < len(self.classes):
                 return y.astype(np.int32)
@@ -119,13 +123,13 @@ class LabelIndex:
             codes[~second & (y != self.classes[0])] = -1
             return codes
         if len(self.classes) == 0:
-            return np.full(n, -1, np.int32)
+            return np.full(len(y), -1, np.int32)
         if self._sorter is None:
             self._sorter = np.argsort(self.classes, kind="stable").astype(np.int32)
             self._sorted = self.classes[self._sorter]
         place = np.searchsorted(self._sorted, y)
         np.minimum(place, len(self.classes) - 1, out=place)
-        found = self._sorter[place]
+        found: Codes = self._sorter[place]
         found[self._sorted[place] != y] = -1
         return found
 
@@ -281,9 +285,14 @@ class RunningBalance:
         self, codes: Codes, n_classes: int
     ) -> tuple[npt.NDArray[np.float64], RunningBalance]:
         """Weights of the next examples, and the balance after them."""
+        n = len(codes)
+        if n == 1:
+            tallies = self.counts.tolist() + [0] * (n_classes - len(self.counts))
+            tallies[codes[0]] += 1
+            weight = sum(tallies) / ((len(tallies) - tallies.count(0)) * tallies[codes[0]])
+            return np.array([weight]), RunningBalance(tallies)
         counts = np.zeros(n_classes, dtype=np.int64)
         counts[: len(self.counts)] = self.counts
-        n = len(codes)
         total = int(counts.sum())
         met = counts > 0
         # how often the class was met, by each example

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse as sp
 
-from osvm._check import all_finite, first_not_whole
+from osvm._check import all_finite, first_bad_weight, first_not_whole
 from osvm._convert import say, to_floats
 from osvm.exceptions import ConversionWarning
 
@@ -93,25 +93,29 @@ def check_sample_weight(
     """
     if sample_weight is None:
         return None
-    if sp.issparse(sample_weight):
+    if type(sample_weight) is _ndarray:
+        weights = sample_weight
+    elif sp.issparse(sample_weight):
         raise ValueError("sample_weight must be a dense vector; use .toarray().ravel().")
-    weights = np.asarray(sample_weight)
+    else:
+        weights = np.asarray(sample_weight)
     if weights.ndim == 0:
         weights = np.full(n_rows, weights)
     if weights.ndim != 1:
         raise ValueError(
             f"Sample weights must be 1D array or scalar, got {weights.ndim} dimensions."
         )
-    weights = to_floats(weights, estimator_name, "sample_weight")
+    if weights.dtype.kind != "f":
+        weights = to_floats(weights, estimator_name, "sample_weight")
     out: npt.NDArray[np.float64] = np.ascontiguousarray(weights, dtype=np.float64)
     if len(out) != n_rows:
         raise ValueError(
             f"sample_weight.shape == {out.shape}, expected ({n_rows},): one weight per row of X."
         )
-    if not all_finite(out):
-        _refuse_not_finite(out, "sample_weight")
-    if n_rows and out.min() < 0:
-        row = int(np.argmax(out < 0))
+    row = first_bad_weight(out)
+    if row >= 0:
+        if not np.isfinite(out[row]):
+            _refuse_not_finite(out, "sample_weight")
         raise ValueError(
             f"Negative values in data passed to `sample_weight`: row {row} has {out[row]}. "
             "Weights must be 0 or more."

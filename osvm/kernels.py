@@ -4,14 +4,13 @@ The arithmetic is that of `osvm/core/kernel.pxd`: a matrix product gives the dot
 and one compiled pass turns them into kernel values.
 
 Invariants
+
 - A kernel is a frozen dataclass; `gamma` may be "scale" or "auto" until `resolve(X)` has
   made it a number, as in scikit-learn.
 - Calling a kernel returns the (n, m) matrix of its values, float32 when both arguments
   are, else float64.
 
-To add a kernel: a branch in `kernel_from_dot` and `kernel_from_dots` of
-`core/kernel.pxd` with its `KernelKind`, a class here, its name in `_REGISTRY`, one entry
-in the list of `tests/test_kernels.py`.
+To add a kernel, see the documentation's page on extending.
 """
 
 from __future__ import annotations

@@ -5,14 +5,14 @@ Table 1.  The arithmetic is that of `osvm/core/loss.pxd`: calling a loss here ru
 very function that the compiled loops run.
 
 Invariants
+
 - A loss is a frozen dataclass with a `name`, and `kind` is its number in `LossKind` of
   `osvm/core/loss.pxd`.
 - Kinks are part of the definition: a margin is violated by `<`, never by `<=`, except
   that the perceptron counts a score of exactly 0 as a mistake.
 - The margin is 1; the nu-trick passes another one to the compiled functions.
 
-To add a loss: a function in `core/loss.pxd` with its `LossKind`, a class here, its name
-in `_REGISTRY`, one entry in the list of `tests/test_losses.py`.
+To add a loss, see the documentation's page on extending.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class Novelty(Loss):
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(Loss):
-    """max(0, |f - y| - epsilon); xi is the sign of f - y outside the tube, else 0.
+    """max(0, abs(f - y) - epsilon); xi is the sign of f - y outside the tube, else 0.
 
     Parameters
     ----------
@@ -237,7 +237,9 @@ class EpsilonInsensitive(Loss):
 
 @dataclass(frozen=True)
 class Huber(Loss):
-    """r^2/2 for |r| <= delta, else delta |r| - delta^2/2, with r = f - y.
+    """Quadratic up to an error of delta, linear beyond; r = f - y.
+
+    The value is r^2/2 where abs(r) <= delta, else delta abs(r) - delta^2/2.
 
     Parameters
     ----------

@@ -6,12 +6,12 @@ print omits eta0) and for SMD (36); Kecman and Melki for C sqrt(2/t).  The arith
 that of `osvm/core/step.pxd`.
 
 Invariants
+
 - t starts at 1.
 - A parameter left at None is taken from the estimator (`reg`, `C`, `eta0`, and the `t0`
   that it finds from the data); one that is set here wins.
 
-To add a schedule: a line in `step_eta` of `core/step.pxd` with its `StepKind`, a class
-here, its name in `_REGISTRY`, one entry in the list of `tests/test_schedules.py`.
+To add a schedule, see the documentation's page on extending.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """Label graphs: how far apart two labels are, and how alike.
 
-Follows Vishwanathan, Schraudolph, Smola (JMLR 2006), sections 3.3 and 6.3.  A tree gives
+Follows Vishwanathan, Schraudolph, Smola (JMLR 2006), sections 3.3 and 6.3.  Of a tree,
 
-    distance     D(y, y') = |anc(y) symmetric-difference anc(y')| / 2          (65)
-    similarity   kappa(y, y') = |anc(y) intersection anc(y')|                  (68)
+- the distance D(y, y') is half the number of ancestors that only one of them has (65);
+- the similarity kappa(y, y') is the number of ancestors that they share (68);
 
-where every node is its own ancestor; D is the length of the path between the two nodes
+where every node is its own ancestor. D is the length of the path between the two nodes
 with edges of 1/2, so that sisters are 1 apart.  A general graph gives D as the weighted
 shortest path.  Either can be replaced by a matrix of one's own.
 
 Invariants
+
 - A taxonomy is immutable, compares equal by its contents, and `config()` is plain JSON.
 - `labels` are the nodes that serve as classes, in the order of the matrices' rows; any
   other choice can be asked for.

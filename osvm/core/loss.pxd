@@ -23,9 +23,13 @@
 #   distances; the other losses have no margin and do not read it.
 # - A NaN score gives a NaN value for every scalar loss and for softmax, so that a
 #   loop need look at the value alone; nothing overflows for finite scores.
-from libc.math cimport exp, fabs, log, log1p
+# - exp is the library's own (osvm_exp.h); 0 below the smallest normal number.
+from libc.math cimport fabs, log, log1p
 from libc.stddef cimport size_t
 from libc.string cimport memset
+
+cdef extern from "osvm_exp.h" nogil:
+    double osvm_exp_down(double x)
 
 cdef enum LossKind:
     LOSS_HINGE = 0
@@ -109,12 +113,9 @@ cdef inline double perceptron(double y, double f, double *xi) noexcept nogil:
 cdef inline double logistic(double y, double f, double *xi) noexcept nogil:
     """log(1 + exp(-y f)), from exp(-|y f|) alone, so that nothing overflows"""
     cdef double z = y * f
-    cdef double e = exp(-fabs(z))
-    if z > 0.0:
-        xi[0] = -y * (e / (1.0 + e))
-        return log1p(e)
-    xi[0] = -y / (1.0 + e)
-    return log1p(e) - z
+    cdef double e = osvm_exp_down(-fabs(z))
+    xi[0] = -y * ((e if z > 0.0 else 1.0) / (1.0 + e))
+    return log1p(e) - (z if z < 0.0 else 0.0)
 
 
 cdef inline double modified_huber(double y, double f, double *xi) noexcept nogil:
@@ -170,7 +171,7 @@ cdef inline double squared(double y, double f, double *xi) noexcept nogil:
 
 cdef inline double logistic_curvature(double f) noexcept nogil:
     """p (1 - p)"""
-    cdef double e = exp(-fabs(f))
+    cdef double e = osvm_exp_down(-fabs(f))
     return e / ((1.0 + e) * (1.0 + e))
 
 
@@ -308,7 +309,7 @@ cdef inline double softmax_probability(Py_ssize_t K, const double *f, double *p)
         if f[k] > top:
             top = f[k]
     for k in range(K):
-        p[k] = exp(f[k] - top)
+        p[k] = osvm_exp_down(f[k] - top)
         total += p[k]
     for k in range(K):
         p[k] /= total
@@ -328,7 +329,7 @@ cdef inline double softmax(Py_ssize_t K, Py_ssize_t label, const double *f,
         if f[k] > top:
             top = f[k]
     for k in range(K):
-        xi[k] = exp(f[k] - top)
+        xi[k] = osvm_exp_down(f[k] - top)
         if k != label:
             others += xi[k]
     total = others + xi[label]
