@@ -32,13 +32,10 @@ DIRECTIVES = {
 
 # No -ffast-math (it changes subnormals for the whole process) and no
 # -march=native (the wheel must run elsewhere): wide instructions are chosen at
-# run time, see osvm/core/osvm_simd.h.  The four running sums of a sparse dot
-# product are quicker as they are than packed into one register, which is what
-# the SLP vectoriser would do (a quarter slower, measured with gcc 12).
-GNU = ["-O3", "-std=c11", "-fno-math-errno", "-ffp-contract=off", "-fno-tree-slp-vectorize"]
+# run time, see osvm/core/osvm_simd.h.
 FLAGS = {
-    "unix": [*GNU, "-Wno-unused-function"],
-    "mingw32": GNU,
+    "unix": ["-O3", "-std=c11", "-fno-math-errno", "-ffp-contract=off", "-Wno-unused-function"],
+    "mingw32": ["-O3", "-std=c11", "-fno-math-errno", "-ffp-contract=off"],
     "msvc": ["/O2", "/std:c11"],
 }
 DEBUG_FLAGS = {"unix": ["-UNDEBUG", "-g"], "mingw32": ["-UNDEBUG", "-g"], "msvc": ["/UNDEBUG"]}

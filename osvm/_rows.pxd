@@ -2,6 +2,8 @@ from cpython.buffer cimport Py_buffer
 
 from osvm.core.row cimport Rows
 
+cdef char type_code(const Py_buffer *buffer) noexcept
+
 cdef class RowSource:
     cdef Rows rows                  # what the loops read
     cdef Py_buffer _buffers[4]      # values, indices, indptr, row_scale

@@ -21,7 +21,7 @@ Invariants
 import numpy as np
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport fabs, isfinite, sqrt
+from libc.math cimport INFINITY, fabs, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
@@ -30,7 +30,10 @@ from osvm._check import largest_magnitude
 from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
 from osvm._weights cimport ScaledMatrix, ScaledVector
-from osvm.core.loss cimport Loss, loss_value_xi, mloss_value_xi
+from osvm.core.loss cimport (
+    LOSS_CUSTOM, LOSS_HUBER, LOSS_MODIFIED_HUBER, LOSS_SQUARED, LOSS_SQUARED_HINGE, Loss,
+    loss_value_xi, mloss_value_xi,
+)
 from osvm.core.row cimport (
     ROW_F32_DENSE, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I64, Row, Rows, row_axpy, row_index,
     rows_get, rows_prefetch, rows_prefetch_start,
@@ -39,7 +42,7 @@ from osvm.core.smat cimport (
     SMat, row_axpy_all, smat_average_dot, smat_axpy, smat_count_average, smat_dot,
     smat_project_one, smat_shrink, smat_start_average,
 )
-from osvm.core.step cimport Step, step_next
+from osvm.core.step cimport STEP_CONSTANT, Step, step_eta, step_next
 from osvm.core.svec cimport (
     SVec, svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead,
     svec_project, svec_shrink, svec_start_average,
@@ -63,21 +66,6 @@ cdef enum Error:
 cdef enum:
     AHEAD = 4
     RING = 8                # rows looked up and not used yet; a power of two above AHEAD
-
-cdef struct Options:
-    double reg
-    double radius           # of the ball; 0 = no projection
-    double average_from     # examples seen before averaging starts; < 0 = never
-    double intercept_eta0   # eta_b = this/sqrt(t); 0 = the weights' own step
-    Py_ssize_t batch_size
-    int fit_intercept
-    int error_kind          # an Error
-
-# What one call records per example; NULL = not wanted.
-cdef struct Record:
-    double *eta
-    double *loss
-    double *error
 
 
 cdef void *pointer(object array) except NULL:
@@ -143,6 +131,15 @@ cdef inline Py_ssize_t outranking(const double *f, Py_ssize_t K,
     return n
 
 
+cdef double loss_slope(const Loss *loss) noexcept nogil:
+    """Bound of |xi|; infinity where there is none."""
+    if loss.kind in (LOSS_SQUARED_HINGE, LOSS_SQUARED, LOSS_CUSTOM):
+        return INFINITY
+    if loss.kind == LOSS_MODIFIED_HUBER:
+        return 4.0
+    return loss.p0 if loss.kind == LOSS_HUBER else 1.0
+
+
 cdef class SGDLearner:
     """Weights, intercepts and counters of one linear model, and its loops.
 
@@ -165,35 +162,6 @@ cdef class SGDLearner:
     fit_intercept : bool
     error_kind : {"class", "absolute", "novel"}
     """
-    cdef Options options
-    cdef Loss loss
-    cdef Step step
-    cdef object loss_spec
-    cdef readonly object weights        # ScaledVector or ScaledMatrix
-    cdef SVec *vec                      # whichever is in use
-    cdef SMat *mat
-    cdef readonly object intercept      # float64, one per output
-    cdef readonly object intercept_sum  # over the averaged iterates
-    cdef double *b
-    cdef double *b_sum
-    cdef Py_ssize_t n_out
-    cdef object _scratch
-    cdef double *f                      # scores and derivatives of one example
-    cdef double *xi
-    cdef public double t                # steps made
-    cdef public double seen             # examples seen
-    cdef public double loss_sum         # over the examples seen
-    cdef public double error_sum
-    # mini-batches: the sum of gradients and where it is not zero
-    cdef object _grad, _grad_b, _touched, _values
-    cdef void *grad
-    cdef double *grad_b
-    cdef int64_t *touched
-    cdef void *values
-    cdef Py_ssize_t n_touched
-    cdef bint touched_all
-    cdef double pending                 # examples summed
-    cdef double batch_pull              # bound of the summed gradient's entries
 
     def __init__(self, Py_ssize_t n_features, Py_ssize_t n_out, dtype, LossSpec loss,
                  StepSpec step, *, double reg, double radius=0.0, double average_from=-1.0,
@@ -214,6 +182,9 @@ cdef class SGDLearner:
             track = radius > 0.0
             weights = (ScaledVector(n_features, dtype, track) if n_out == 1
                        else ScaledMatrix(n_features, n_out, dtype, track))
+            self.reach = 0.0
+        else:
+            self.reach = -1.0
         self._adopt(weights)
         if average_from >= 0.0:
             weights.reserve_average()
@@ -259,7 +230,7 @@ cdef class SGDLearner:
     # ------------------------------------------------------------- learning
 
     def run(self, RowSource X, targets, order=None, Py_ssize_t start=0, Py_ssize_t stop=-1,
-            sample_weight=None, record=None):
+            sample_weight=None, record=None, bint undo=False):
         """Learn from examples order[start:stop] (rows start:stop without an order).
 
         Parameters
@@ -272,11 +243,15 @@ cdef class SGDLearner:
         sample_weight : float64 array, optional
         record : dict of float64 arrays, optional
             "eta", "loss" and "error" of example n go to entry n - start.
+        undo : bool
+            Go back to the state before the call when it fails (an interrupt is no
+            failure).
 
         Raises
         ------
         FloatingPointError
-            A step would overflow; the examples before it have been learnt.
+            A step would overflow; the examples before it have been learnt, unless
+            `undo` is set.
         """
         cdef const int64_t[::1] order_view
         cdef const double[::1] y_view, weight_view
@@ -324,8 +299,17 @@ cdef class SGDLearner:
         if record is not None:
             eta_view, loss_view, error_view = record["eta"], record["loss"], record["error"]
             at.eta, at.loss, at.error = &eta_view[0], &loss_view[0], &error_view[0]
+        chunk = self._mean_count(X)
+        saved = None
+        if not undo or stop - start == 1:   # one example fails before it changes anything
+            self.reach = -1.0
+        elif not self._cannot_fail(
+                stop - start, X.rows.n_rows * (1.0 + chunk), largest,
+                1.0 if sample_weight is None else np.max(sample_weight)):
+            saved = self.get_state()
+            self.reach = -1.0
         # Signals are looked at between chunks of a few milliseconds.
-        chunk = max(1, 4_000_000 // (self.n_out * (1 + self._mean_count(X))))
+        chunk = max(1, 4_000_000 // (self.n_out * (1 + chunk)))
         while start < stop:
             end = min(stop, start + chunk)
             with nogil:
@@ -337,12 +321,46 @@ cdef class SGDLearner:
                                                largest, at)
             if status != DONE:
                 failed = order[start] if order is not None else start
+                if saved is not None:
+                    self.set_state(*saved)
                 self._complain(status, failed)
             if at.eta != NULL:
                 at.eta = &eta_view[0] + (start - first) if start < stop else NULL
                 at.loss = &loss_view[0] + (start - first) if start < stop else NULL
                 at.error = &error_view[0] + (start - first) if start < stop else NULL
             PyErr_CheckSignals()
+
+    cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest):
+        """Whether n more examples are sure to be learnt without an overflow.
+
+        The answer is by bounds: each step moves a weight by at most eta |xi| |x|.
+        It is yes for any sensible data and a loss whose slope is bounded, and
+        saves the copy of the weights that `undo` would need.
+
+        Parameters
+        ----------
+        n : examples
+        count : stored values, all rows together
+        largest : bound of |x|
+        heaviest : bound of the examples' weights
+        """
+        cdef double slope = loss_slope(&self.loss), step, room, score, averaged
+        if self.step.kind > STEP_CONSTANT or not slope < INFINITY:
+            return False
+        if self.reach < 0.0:
+            self.reach = max(
+                np.abs(self.weights.v).max() * np.max(np.abs(self.weights.scale)),
+                np.abs(self.intercept).max())
+        step = step_eta(&self.step, self.t + 1.0)
+        if self.options.intercept_eta0 > step:
+            step = self.options.intercept_eta0
+        step *= slope * heaviest
+        self.reach += n * step * max(largest, 1.0)
+        score = self.reach * (1.0 + largest * count)
+        averaged = 1.0 + n + self.weights.averaged_count
+        room = 1e30 if self.weights.v.itemsize == 4 else 1e145
+        # v is w over its scale, which is 1e-9 or more
+        return (score + step * max(largest, 1.0) * averaged) * 1e9 < room
 
     cdef Py_ssize_t _mean_count(self, RowSource X):
         """Stored values per row, about."""
@@ -705,11 +723,9 @@ cdef class SGDLearner:
     def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
                Py_ssize_t start=0, Py_ssize_t stop=-1):
         """out[i] = scores of row i, intercepts included, for rows start:stop."""
-        cdef Py_ssize_t i, k
+        cdef Py_ssize_t i
         cdef Row row
         cdef bint mean = averaged and self.weights.averaged_count > 0
-        cdef double n = self.weights.averaged_count if mean else 1.0
-        cdef double *b = self.b_sum if mean else self.b
         if X.rows.n_features != self.weights.dim:
             raise ValueError(f"rows have {X.rows.n_features} features, "
                              f"the model {self.weights.dim}")
@@ -726,16 +742,24 @@ cdef class SGDLearner:
         with nogil:
             for i in range(start, stop):
                 rows_get(&X.rows, i, &row)
-                if self.vec != NULL:
-                    out[i, 0] = (svec_average_dot(self.vec, &row) if mean
-                                 else svec_dot(self.vec, &row)) + b[0] / n
-                else:
-                    if mean:
-                        smat_average_dot(self.mat, &row, &out[i, 0])
-                    else:
-                        smat_dot(self.mat, &row, &out[i, 0])
-                    for k in range(self.n_out):
-                        out[i, k] += b[k] / n
+                self._score(&row, mean, &out[i, 0])
+
+    cdef void _score(self, const Row *row, bint mean, double *out) noexcept nogil:
+        """Scores of one row, intercepts included; of the average with `mean`."""
+        cdef Py_ssize_t k
+        if self.vec != NULL:
+            if mean:
+                out[0] = svec_average_dot(self.vec, row) + self.b_sum[0] / self.vec.avg_count
+            else:
+                out[0] = svec_dot(self.vec, row) + self.b[0]
+        elif mean:
+            smat_average_dot(self.mat, row, out)
+            for k in range(self.n_out):
+                out[k] += self.b_sum[k] / self.mat.avg_count
+        else:
+            smat_dot(self.mat, row, out)
+            for k in range(self.n_out):
+                out[k] += self.b[k]
 
     def frozen_average(self):
         """A learner whose plain weights are this one's average, for prediction."""
@@ -796,6 +820,7 @@ cdef class SGDLearner:
             if arrays[name].shape != getattr(self, name).shape:
                 raise ValueError(f"the saved {name} has another shape than the model's")
         self._adopt(weights)
+        self.reach = -1.0
         for name in ("intercept", "intercept_sum"):
             getattr(self, name)[:] = arrays[name]
         self.t, self.seen = scalars["t"], scalars["seen"]

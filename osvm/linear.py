@@ -118,6 +118,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         "softmax",
     )
     _error_kind = "class"
+    _one_target = "label"
 
     def __init__(
         self,
@@ -223,6 +224,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         self
         """
+        if classes is None and sample_weight is None and self._learn_row(X, y):
+            return self
         source, rows = self._open(X)
         labels = _validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
         weight = None
@@ -456,6 +459,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
 
     _losses = ("epsilon_insensitive", "huber", "squared")
     _error_kind = "absolute"
+    _one_target = "number"
 
     def __init__(
         self,
@@ -533,6 +537,8 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
         -------
         self
         """
+        if sample_weight is None and self._learn_row(X, y):
+            return self
         source, rows = self._open(X)
         targets = _validate.check_y_regression(y, source.n_rows)
         weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
@@ -599,7 +605,9 @@ class LinearNovelty(OutlierMixin, LinearEstimator):
 
     _losses = ("novelty",)
     _error_kind = "novel"
+    _one_target = "none"
     offset_ = 1.0
+    _one_offset = 1.0
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
 
 cdef extern from "osvm_simd.h" nogil:
     void OSVM_PREFETCH(const void *address)
+    void OSVM_APART(...)    # of a float or double variable
 
 cdef enum RowKind:
     ROW_F32_I32 = 0
@@ -166,6 +167,10 @@ cdef inline double sparse_dot(const value_t *x, const index_t *j, Py_ssize_t n,
         a1 += <weight_t> x[k + 1] * w[j[k + 1]]
         a2 += <weight_t> x[k + 2] * w[j[k + 2]]
         a3 += <weight_t> x[k + 3] * w[j[k + 3]]
+        OSVM_APART(a0)
+        OSVM_APART(a1)
+        OSVM_APART(a2)
+        OSVM_APART(a3)
         k += 4
     while k < n:
         a0 += <weight_t> x[k] * w[j[k]]
@@ -193,6 +198,10 @@ cdef inline double sparse_dot_ahead(const value_t *x, const index_t *j, Py_ssize
             a1 += <weight_t> x[k + 1] * w[j[k + 1]]
             a2 += <weight_t> x[k + 2] * w[j[k + 2]]
             a3 += <weight_t> x[k + 3] * w[j[k + 3]]
+            OSVM_APART(a0)
+            OSVM_APART(a1)
+            OSVM_APART(a2)
+            OSVM_APART(a3)
             k += 4
     OSVM_PREFETCH(next_x + k)
     OSVM_PREFETCH(next_j + k)
@@ -201,6 +210,10 @@ cdef inline double sparse_dot_ahead(const value_t *x, const index_t *j, Py_ssize
         a1 += <weight_t> x[k + 1] * w[j[k + 1]]
         a2 += <weight_t> x[k + 2] * w[j[k + 2]]
         a3 += <weight_t> x[k + 3] * w[j[k + 3]]
+        OSVM_APART(a0)
+        OSVM_APART(a1)
+        OSVM_APART(a2)
+        OSVM_APART(a3)
         k += 4
     while k < n:
         a0 += <weight_t> x[k] * w[j[k]]
