@@ -3,7 +3,7 @@
 Every ``.pyx`` below ``osvm/`` is one extension module of the same name, so a
 new module needs no entry here.  Environment variables:
 
-``OSVM_DEBUG=1``     bounds and ``None`` checks on, C assertions on (for the test suite)
+``OSVM_DEBUG=1``     bounds checks on, C assertions on (for the test suite)
 ``OSVM_ANNOTATE=1``  write Cython's annotated HTML beside the generated C
 """
 
@@ -24,7 +24,6 @@ DIRECTIVES = {
     "boundscheck": DEBUG,
     "wraparound": False,
     "initializedcheck": DEBUG,
-    "nonecheck": DEBUG,
     "cdivision": True,
     "embedsignature": True,
     "freethreading_compatible": True,

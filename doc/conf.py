@@ -1,8 +1,11 @@
 """How the documentation is built: ``sphinx-build -W doc folder``."""
 
+import os
 import sys
 from pathlib import Path
 
+# Without scikit-learn's base classes, whose docstrings refer to its own pages.
+os.environ["OSVM_NO_SKLEARN"] = "1"
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 import osvm

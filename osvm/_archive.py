@@ -16,6 +16,7 @@ Invariants
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -139,11 +140,19 @@ def _member(name: str) -> zipfile.ZipInfo:
     return info
 
 
+def check_folder(path: Any) -> None:
+    """Raise unless there is a folder for the file."""
+    folder = os.path.dirname(os.path.abspath(os.fspath(path)))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "no such folder to save in", folder)
+
+
 @contextlib.contextmanager
 def replacing(path: Any) -> Iterator[IO[bytes]]:
     """A new file that takes the name `path` when the block ends, and only then."""
     path = os.path.abspath(os.fspath(path))
     folder, name = os.path.split(path)
+    check_folder(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(temporary, flags, 0o666)

@@ -53,8 +53,8 @@ ctypedef fused slot_t:      # an index, as bits; apart from bits_t, so that any 
     uint64_t
 
 cdef enum:
-    BLOCK = 64              # entries between prefetches
-    AHEAD = 1024            # entries from use to prefetch
+    BLOCK = 32              # entries between prefetches
+    AHEAD = 512             # entries from use to prefetch
     LARGE = 16384           # entries from which the quarters pay
 
 

@@ -42,13 +42,13 @@ class Checkpoint:
         model: Any,
         path: Any,
         *,
-        every: int = 100_000,
+        every: int | None = 100_000,
         resume: bool = True,
         input: dict[str, Any] | None = None,
     ) -> None:
         self.model = model
         self.path = os.fspath(path)
-        self.every = check_integer("every", every, 1)
+        self.every = check_integer("every", every, 1, none=True)
         self.input = input
         self.n_seen = 0
         self.epoch = 0
@@ -110,11 +110,12 @@ class Checkpoint:
             for batch in reader:
                 yield batch
                 self.n_seen += batch[0].shape[0]
-                if self.n_seen - self._saved_at >= self.every:
+                if self.every and self.n_seen - self._saved_at >= self.every:
                     self.save(reader)
             self.epoch += 1
         self.finished = True
-        self.save(reader)
+        if self.every:
+            self.save(reader)
 
     def save(self, reader: Any) -> None:
         """Write the checkpoint now; model and reader must stand at the same place."""
@@ -134,7 +135,7 @@ def checkpoint(
     model: Any,
     path: Any,
     *,
-    every: int = 100_000,
+    every: int | None = 100_000,
     resume: bool = True,
     input: dict[str, Any] | None = None,
 ) -> Checkpoint:
@@ -147,8 +148,8 @@ def checkpoint(
     path : str or path-like
         If the file exists, the model is set to its state and the stream goes on from its
         place.
-    every : int, default=100_000
-        Examples between two saves.
+    every : int or None, default=100_000
+        Examples between two saves; None never saves.
     resume : bool, default=True
         False starts anew and overwrites the file.
     input : dict, optional

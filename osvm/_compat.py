@@ -197,7 +197,7 @@ class available_if:
 
     def __call__(self, method: Any) -> Any:
         self.method = method
-        functools.update_wrapper(self, method)  # type: ignore[arg-type]
+        functools.update_wrapper(self, method)
         return self
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

@@ -92,20 +92,24 @@ def learners(reg: float, seed: int) -> list[tuple[str, Callable[[], Any]]]:
 
 
 class ProgressLine:
-    """A line on standard error that is written over; silent when asked to be."""
+    """A line on standard error; on a terminal it is written over.  Silent when asked to be."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
         self.width = 0
 
     def show(self, text: str) -> None:
-        if not self.quiet:
+        if self.quiet:
+            return
+        if sys.stderr.isatty():
             sys.stderr.write("\r" + text.ljust(self.width))
             sys.stderr.flush()
             self.width = len(text)
+        else:
+            print(text, file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        if not self.quiet:
+        if self.width:
             sys.stderr.write("\r" + " " * self.width + "\r")
             sys.stderr.flush()
 
@@ -145,10 +149,9 @@ def learning_curve(
     ends = np.unique(np.geomspace(min(500, n), n, n_parts).astype(int))
     curve, seconds, start_row = [], 0.0, 0
     for end in ends:
+        X, y = problem.X[start_row:end], problem.y[start_row:end]
         start = time.perf_counter()
-        model.partial_fit(
-            problem.X[start_row:end], problem.y[start_row:end], classes=np.array([-1, 1])
-        )
+        model.partial_fit(X, y, classes=np.array([-1, 1]))
         seconds += time.perf_counter() - start
         curve.append((int(end), problem.test_error(model)))
         progress.show(f"{end:,} of {n:,} examples, test error {100 * curve[-1][1]:.2f} %")

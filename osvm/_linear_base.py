@@ -26,8 +26,8 @@ from osvm._base import (
     resolve_reg,
     restore_generator,
 )
-from osvm._linear_one import OneExample
 from osvm._linear_fit import Plan, objective, run, train, visiting_order
+from osvm._linear_one import OneExample
 from osvm._progress import make_progress
 from osvm._rows import RowSource
 from osvm._sgd import SGDLearner
@@ -41,6 +41,24 @@ class LinearEstimator(OneExample, OnlineEstimator):
     # Set by each class: the losses it accepts and how errors are counted.
     _losses: tuple[str, ...]
     _error_kind: str
+
+    # Fitted attributes.
+    _learner: SGDLearner
+    _plan: Plan
+    _rng: np.random.Generator | None
+    history_: dict[str, Array]
+
+    def _keep(self, params: dict[str, Any]) -> None:
+        """Store the constructor's arguments untouched, under their names."""
+        for name in self._get_param_names():
+            setattr(self, name, params[name])
+
+    def _need_attribute(self, name: str) -> Any:
+        """An attribute that exists after fitting, with Python's own error before."""
+        try:
+            return self.__dict__[name]
+        except KeyError:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet") from None
 
     # ------------------------------------------------------- parameters to parts
 
@@ -368,6 +386,18 @@ class LinearEstimator(OneExample, OnlineEstimator):
 
     def _true_objective(self, source: RowSource, targets: Array, weight: Array | None) -> float:
         return objective(self._learner, self._plan, source, targets, weight, self._averaged)
+
+    def to_sklearn(self) -> Any:
+        """An equivalent fitted scikit-learn model (SGDClassifier and its kin).
+
+        Returns
+        -------
+        estimator
+            Same weights, same answers.
+        """
+        from osvm._export import to_sklearn
+
+        return to_sklearn(self)
 
     def sparsify(self) -> Any:
         """Give `coef_` as a CSR matrix from now on; worth it when most weights are zero.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm import _order
+from osvm._order import full, windowed
 from osvm._progress import Progress
 from osvm._rows import RowSource
 from osvm._sgd import SGDLearner
@@ -195,7 +195,7 @@ def visiting_order(n_rows: int, shuffle: bool | str, rng: np.random.Generator) -
     if shuffle is False:
         return None
     seed = int(rng.integers(2**63))
-    return _order.full(n_rows, seed) if shuffle == "full" else _order.windowed(n_rows, seed)
+    return full(n_rows, seed) if shuffle == "full" else windowed(n_rows, seed)
 
 
 def train(

@@ -30,7 +30,7 @@ cdef extern from "osvm_simd.h" nogil:
     bint osvm_in_range_i64(const void *j, Py_ssize_t n, uint64_t largest)
 
 # Parameters that must be False or None for the short way.
-cdef tuple UNUSUAL = ("class_weight", "normalize", "record", "verbose")
+cdef tuple UNUSUAL = ("class_weight", "normalize", "probability", "record", "verbose")
 
 
 cdef class OneByOne:

@@ -308,6 +308,10 @@ cdef class StepSpec:
         self.step.eta = value
 
     @property
+    def eta_min(self):
+        return self.step.eta_min
+
+    @property
     def eta_max(self):
         return self.step.eta_max
 

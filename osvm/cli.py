@@ -24,6 +24,11 @@ from osvm._version import __version__
 
 # name: (module, one line of help), in the order of the help page
 COMMANDS: dict[str, tuple[str, str]] = {
+    "train": ("osvm._cli.train", "learn a model from a file or a pipe"),
+    "predict": ("osvm._cli.predict", "print a prediction for each example"),
+    "evaluate": ("osvm._cli.evaluate", "predict each example, then learn it; print the figures"),
+    "inspect": ("osvm._cli.inspect", "show what is in a model file"),
+    "convert": ("osvm._cli.convert", "rewrite data in another format"),
     "demo": ("osvm._demo", "learn generated text and print a table of what was measured"),
     "version": ("osvm._versions", "print the versions of osvm and of what it uses"),
 }
@@ -45,7 +50,11 @@ def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
-    argv = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        # A process of our own: it starts a second sooner and 90 MB lighter without scikit-learn.
+        os.environ.setdefault("OSVM_NO_SKLEARN", "1")
+        argv = sys.argv[1:]
+    argv = list(argv)
     chosen = next((word for word in argv if not word.startswith("-")), None)
     arguments = make_parser(chosen).parse_args(argv)
     module, _ = COMMANDS[arguments.command]
@@ -54,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f"osvm {arguments.command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

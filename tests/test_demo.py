@@ -8,12 +8,7 @@ import pytest
 
 from osvm import _demo, cli
 
-needs_learners = pytest.mark.skipif(
-    importlib.util.find_spec("osvm.linear") is None, reason="no learner yet"
-)
 
-
-@needs_learners
 def test_demo_prints_what_it_measured(tmp_path, capsys):
     plot = tmp_path / "demo.png"
     assert cli.main(["demo", "--rows", "3000", "--plot", str(plot)]) == 0
@@ -36,7 +31,6 @@ def test_demo_prints_what_it_measured(tmp_path, capsys):
         assert "no plot" in shown.out
 
 
-@needs_learners
 def test_quiet_demo_without_a_plot(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["demo", "--rows", "1000", "--quiet", "--no-plot"]) == 0

@@ -2,7 +2,6 @@
 
 import contextlib
 import doctest
-import importlib.util
 import io
 import os
 import re
@@ -30,8 +29,6 @@ def test_readme_has_the_two_commands():
 
 
 def test_readme_example_runs(tmp_path, monkeypatch):
-    if importlib.util.find_spec("osvm.linear") is None:
-        pytest.skip("no learner yet")
     (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     statements = [line for line in code.splitlines() if line.strip()]
     assert len(statements) <= 11
@@ -45,8 +42,6 @@ def test_readme_example_runs(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT / "doc")))
 def test_examples_of_the_pages(page, tmp_path, monkeypatch):
-    if "LinearClassifier" in page.read_text() and importlib.util.find_spec("osvm.linear") is None:
-        pytest.skip("no learner yet")
     monkeypatch.chdir(tmp_path)
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     failed, _ = doctest.testfile(str(page), module_relative=False, optionflags=flags)

@@ -5,6 +5,7 @@ from osvm.stream._text import HashingTokenizer
 from osvm.stream.formats import read
 from osvm.stream.iterables import IterableReader
 from osvm.stream.open import FormatError
+from osvm.stream.progressive import ProgressiveResult, progressive_validate
 from osvm.stream.shuffle import ShuffledReader
 from osvm.stream.svmlight import SvmlightReader
 from osvm.stream.table import CsvReader, JsonlReader, ParquetReader
@@ -18,10 +19,12 @@ __all__ = [
     "IterableReader",
     "JsonlReader",
     "ParquetReader",
+    "ProgressiveResult",
     "Reader",
     "ShuffledReader",
     "SvmlightReader",
     "TextReader",
     "VwReader",
+    "progressive_validate",
     "read",
 ]

@@ -360,6 +360,37 @@ cdef class HashingTokenizer:
         return [self.words[self.starts[i]:self.starts[i + k] - 1].decode()
                 for k in range(self.shortest, self.longest + 1) for i in range(n - k + 1)]
 
+    def find(self, document, const unsigned char[::1] wanted):
+        """(column, term) for every term of a document whose column is wanted.
+
+        `wanted` has a byte for each column, 0 where it is not.
+        """
+        cdef bytes text = document.encode() if isinstance(document, str) else bytes(document)
+        cdef text_t p = <text_t> PyBytes_AS_STRING(text)
+        cdef Py_ssize_t n, i, k, length
+        cdef int32_t h
+        cdef Py_ssize_t column
+        cdef Py_ssize_t columns = 1 << self.bits
+        cdef list out = []
+        if wanted.shape[0] != columns:
+            raise ValueError(f"wanted must have {columns} entries")
+        n = self._split(p, p + PyBytes_GET_SIZE(text))
+        if n < 0:
+            raise MemoryError
+        for k in range(self.shortest, self.longest + 1):
+            for i in range(n - k + 1):
+                length = self.starts[i + k] - self.starts[i] - 1
+                h = <int32_t> murmur32(self.words + self.starts[i], length, 0)
+                column = h
+                if column < 0:
+                    column = -column
+                if column == <Py_ssize_t> 1 << 31:
+                    column -= columns
+                column &= columns - 1
+                if wanted[column]:
+                    out.append((column, self.words[self.starts[i]:self.starts[i] + length]))
+        return out
+
     def column(self, term):
         """(column, sign) of one term as it is after tokenizing."""
         cdef bytes text = term.encode() if isinstance(term, str) else bytes(term)

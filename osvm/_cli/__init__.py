@@ -1,0 +1,1 @@
+"""The subcommands of ``osvm`` that work on files, one module each."""

@@ -1,0 +1,308 @@
+"""A whole grid of regularisers and schedules, trained together in one pass.
+
+Sixteen fits read the data sixteen times; here every row is read once and meets
+the weights of all candidates, which lie side by side (`osvm/_search.pyx`).  Each
+candidate is scored by its progressive error: every example is predicted before
+it is learnt, so that one pass both trains and validates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm import _validate
+from osvm._base import LabelIndex, RunningBalance, make_generator, resolve_class_weight
+from osvm._compat import clone
+from osvm._linear_classifier import LinearClassifier, encode_targets
+from osvm._linear_fit import Plan, visiting_order
+from osvm._progress import make_progress
+from osvm._search import SearchLearner
+
+__all__ = ["OnePassSearch", "one_pass_search"]
+
+Array = npt.NDArray[Any]
+
+# Parameters that may differ between candidates: those that act on one column.
+SEARCHABLE = ("C", "eta0", "project", "reg", "schedule")
+
+
+class OnePassSearch:
+    """Grid search over a `LinearClassifier` in one pass over the data.
+
+    Parameters
+    ----------
+    estimator : LinearClassifier
+        Everything that is not in the grid; `epochs` passes are made.
+    grid : dict of lists, or list of dicts
+        Values of "reg", "C", "schedule", "eta0" or "project"; a dict of lists means
+        all combinations.
+    scoring : {"error", "loss"}, default "error"
+        The progressive figure by which the best candidate is chosen.
+
+    Attributes
+    ----------
+    candidates_ : list of dicts
+    error_, loss_ : arrays
+        Progressive error and loss of each candidate, over all examples seen.
+    path_ : dict of arrays
+        "examples", and "error" and "loss" (rows: places on the path, columns:
+        candidates), at examples 1, 2, 4, 8, ... and at the end.
+    best_index_ : int
+    best_params_ : dict
+    best_estimator_ : LinearClassifier
+        Fitted; it goes on learning with `partial_fit`.
+
+    Examples
+    --------
+    >>> import osvm
+    >>> X, y, *_ = osvm.datasets.make_rcv1_like(
+    ...     n_train=2000, n_test=10, n_features=1000, nnz=20, random_state=0)
+    >>> search = osvm.model_selection.one_pass_search(
+    ...     osvm.LinearClassifier(random_state=0, epochs=1), X, y,
+    ...     {"reg": [1e-1, 1e-2, 1e-3, 1e-4]})
+    >>> search.error_.shape
+    (4,)
+    >>> search.best_estimator_.predict(X).shape
+    (2000,)
+    """
+
+    def __init__(self, estimator: LinearClassifier, grid: Any, scoring: str = "error") -> None:
+        if not isinstance(estimator, LinearClassifier):
+            raise TypeError(
+                f"one_pass_search trains a LinearClassifier, got {type(estimator).__name__}"
+            )
+        if scoring not in ("error", "loss"):
+            raise ValueError(f"scoring must be 'error' or 'loss', got {scoring!r}")
+        self.estimator = estimator
+        self.scoring = scoring
+        self.candidates_ = list_candidates(grid)
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnePassSearch:
+        """Train all candidates on all rows, in the estimator's order.
+
+        Parameters
+        ----------
+        X : CSR matrix, array or data frame, shape (n, d)
+        y : array of n labels
+        sample_weight : array of n weights, optional
+
+        Returns
+        -------
+        self
+        """
+        base = self.estimator
+        source, rows = base._open(X, reset=True)
+        labels = _validate.check_y_classes(y, source.n_rows, estimator_name="one_pass_search")
+        index = LabelIndex.of(labels)
+        if len(index) < 2:
+            raise ValueError("one_pass_search needs at least two classes")
+        codes = index.encode(labels)
+        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+        by_class = resolve_class_weight(base.class_weight, index, codes, weight)
+        if by_class is not None:
+            weight = by_class[codes] if weight is None else weight * by_class[codes]
+        models = [clone(base).set_params(**params) for params in self.candidates_]
+        delta = base._distances(index)
+        plans = [model._resolve_plan(source.n_rows, delta) for model in models]
+        n_out = base._n_out(len(index), plans[0])
+        targets = encode_targets(codes, n_out)
+        rng = make_generator(base.random_state)
+        dtype = base._weight_dtype(rows)
+        order = visiting_order(source.n_rows, base.shuffle, rng)
+        visits = np.arange(min(source.n_rows, 1000)) if order is None else order
+        plans = [p.with_tried_t0(source, targets, n_out, visits, dtype) for p in plans]
+        learner = _search_learner(plans, source.n_features, n_out, dtype)
+        progress = make_progress(base.verbose)
+        path: list[tuple[float, Array, Array]] = []
+        for epoch in range(base.epochs):
+            if epoch:
+                order = visiting_order(source.n_rows, base.shuffle, rng)
+            start = 0
+            while start < source.n_rows:
+                due = 1 << int(learner.seen).bit_length()
+                stop = min(source.n_rows, start + due - int(learner.seen))
+                learner.run(source, targets, order, start, stop, weight)
+                start = stop
+                path.append((learner.seen, learner.error_sum.copy(), learner.loss_sum.copy()))
+                if progress is not None:
+                    best = int(np.argmin(learner.error_sum))
+                    progress.update(
+                        int(learner.seen),
+                        loss=float(learner.loss_sum[best]),
+                        errors=float(learner.error_sum[best]),
+                    )
+        if progress is not None:
+            progress.finish()
+        self._finish(learner, path)
+        best = models[self.best_index_]
+        self._hand_over(best, plans[self.best_index_], learner, X, source, index, codes, rng)
+        return self
+
+    def _finish(self, learner: SearchLearner, path: list[tuple[float, Array, Array]]) -> None:
+        examples = np.array([n for n, _, _ in path])
+        self.path_ = {
+            "examples": examples.astype(np.int64),
+            "error": np.array([e for _, e, _ in path]) / examples[:, None],
+            "loss": np.array([v for _, _, v in path]) / examples[:, None],
+        }
+        self.error_, self.loss_ = self.path_["error"][-1], self.path_["loss"][-1]
+        score = self.error_ if self.scoring == "error" else self.loss_
+        # Equal errors are told apart by the loss.
+        self.best_index_ = int(np.lexsort((self.loss_, score))[0])
+        self.best_params_ = dict(self.candidates_[self.best_index_])
+
+    def _hand_over(
+        self,
+        model: LinearClassifier,
+        plan: Plan,
+        learner: SearchLearner,
+        X: Any,
+        source: Any,
+        index: LabelIndex,
+        codes: Array,
+        rng: np.random.Generator,
+    ) -> None:
+        """Give the winner its weights."""
+        own = plan.learner(source.n_features, learner.intercept.shape[1], learner.weights.v.dtype)
+        own.set_state(*learner.candidate_state(self.best_index_))
+        model._store(X, source, own, plan, rng)
+        model.n_epochs_, model.objective_ = model.epochs, np.array([])
+        model._index = index
+        model._balance = RunningBalance(np.bincount(codes, minlength=len(index)))
+        self.best_estimator_ = model
+
+    # -------------------------------------------------------------------- looking
+
+    def table(self) -> str:
+        """The candidates with their progressive error and loss, best first."""
+        self._need_fit()
+        score = self.error_ if self.scoring == "error" else self.loss_
+        lines = [f"{'error %':>9} {'loss':>10}  candidate"]
+        for i in np.lexsort((self.loss_, score)):
+            what = ", ".join(f"{name}={value}" for name, value in self.candidates_[i].items())
+            lines.append(f"{100 * self.error_[i]:>9.3f} {self.loss_[i]:>10.5f}  {what}")
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Progressive error of every candidate along the pass; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        Axes
+        """
+        self._need_fit()
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            ax = plt.subplots(layout="constrained")[1]
+        n = len(self.candidates_)
+        colours = plt.get_cmap("viridis")(np.linspace(0.0, 0.9, n))
+        for i, params in enumerate(self.candidates_):
+            what = ", ".join(f"{name}={_short(value)}" for name, value in params.items())
+            ax.plot(
+                self.path_["examples"],
+                100 * self.path_["error"][:, i],
+                color=colours[i],
+                linewidth=2.5 if i == self.best_index_ else 1.0,
+                label=f"{what}{'  (best)' if i == self.best_index_ else ''}",
+            )
+        ax.set(xscale="log", xlabel="examples", ylabel="progressive error, %")
+        ax.legend(fontsize="small", ncols=1 if n <= 8 else 2)
+        return ax
+
+    def _need_fit(self) -> None:
+        if not hasattr(self, "path_"):
+            raise ValueError("the search has not been run yet: call fit first")
+
+
+def one_pass_search(
+    estimator: LinearClassifier,
+    X: Any,
+    y: Any,
+    grid: Any,
+    *,
+    scoring: str = "error",
+    sample_weight: Any = None,
+) -> OnePassSearch:
+    """Train a grid of candidates in one pass and return the search with its best model.
+
+    Parameters
+    ----------
+    estimator : LinearClassifier
+    X : CSR matrix, array or data frame, shape (n, d)
+    y : array of n labels
+    grid : dict of lists, or list of dicts
+        See `OnePassSearch`.
+    scoring : {"error", "loss"}
+    sample_weight : array of n weights, optional
+
+    Returns
+    -------
+    OnePassSearch
+        With `best_estimator_`, `best_params_`, `error_`, `path_`, `table()`, `plot()`.
+    """
+    return OnePassSearch(estimator, grid, scoring).fit(X, y, sample_weight)
+
+
+def list_candidates(grid: Any) -> list[dict[str, Any]]:
+    """All candidates of a grid, checked."""
+    if isinstance(grid, Mapping):
+        names = list(grid)
+        values = [_as_list(name, grid[name]) for name in names]
+        candidates = [dict(zip(names, chosen)) for chosen in itertools.product(*values)]
+    elif isinstance(grid, Iterable) and not isinstance(grid, str):
+        candidates = [dict(candidate) for candidate in grid]
+    else:
+        raise TypeError(f"grid must be a dict of lists or a list of dicts, got {grid!r}")
+    if not candidates:
+        raise ValueError("the grid has no candidates")
+    for candidate in candidates:
+        for name in candidate:
+            if name not in SEARCHABLE:
+                raise ValueError(
+                    f"{name!r} cannot differ between candidates of one pass; searchable are "
+                    f"{list(SEARCHABLE)}"
+                )
+    return candidates
+
+
+def _as_list(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"grid[{name!r}] must be a list of values, got {values!r}")
+    return list(values)
+
+
+def _search_learner(plans: list[Plan], n_features: int, n_out: int, dtype: Any) -> SearchLearner:
+    if plans[0].batch_size != 1:
+        raise ValueError("one_pass_search makes a step per example: set batch_size=1")
+    if any(plan.schedule.name == "smd" for plan in plans):
+        raise ValueError("one_pass_search has no SMD: its step sizes adapt by themselves")
+    specs = [dataclasses.replace(plan).specs() for plan in plans]
+    return SearchLearner(
+        n_features,
+        n_out,
+        dtype,
+        specs[0][0],
+        [step for _, step in specs],
+        regs=[plan.reg for plan in plans],
+        radii=[plan.radius for plan in plans],
+        intercept_eta0=[plan.intercept_eta0 for plan in plans],
+        average_from=plans[0].average_from,
+        fit_intercept=plans[0].fit_intercept,
+    )
+
+
+def _short(value: Any) -> str:
+    return f"{value:.2g}" if isinstance(value, float) else str(value)

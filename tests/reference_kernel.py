@@ -1,0 +1,245 @@
+"""NORMA and SVMD written as the paper has them: every inner product from the Gram matrix.
+
+Follows Vishwanathan, Schraudolph, Smola (JMLR 2006), equations in brackets, with the
+corrections that the documentation lists.  Nothing is maintained incrementally: each step
+costs O(t^2), which is the point of a reference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+# ------------------------------------------------------------------ kernels
+
+
+def linear(X, Z):
+    return X @ Z.T
+
+
+def rbf(gamma):
+    def k(X, Z):
+        squares = (X**2).sum(1)[:, None] + (Z**2).sum(1)[None] - 2 * X @ Z.T
+        return np.exp(-gamma * np.maximum(squares, 0))
+
+    return k
+
+
+def polynomial(gamma, coef0, degree):
+    return lambda X, Z: (gamma * X @ Z.T + coef0) ** degree
+
+
+# ------------------------------------------------------------------ losses
+# (value, xi, rho) of the scores f, a vector with one entry per output.
+
+
+def hinge(y, f, eps):
+    gap = eps - y * f[0]
+    return (gap, np.array([-y]), np.zeros((1, 1))) if gap > 0 else none(1)
+
+
+def logistic(y, f, eps):
+    p = 1 / (1 + np.exp(-f[0]))
+    xi = -y / (1 + np.exp(y * f[0]))
+    return np.log1p(np.exp(-y * f[0])), np.array([xi]), np.array([[p * (1 - p)]])
+
+
+def novelty(y, f, eps):
+    return (eps - f[0], np.array([-1.0]), np.zeros((1, 1))) if f[0] < eps else none(1)
+
+
+def squared(y, f, eps):
+    r = f[0] - y
+    return r * r / 2, np.array([r]), np.ones((1, 1))
+
+
+def epsilon_insensitive(width):
+    def loss(y, f, eps):
+        r = f[0] - y
+        if abs(r) <= width:
+            return none(1)
+        return abs(r) - width, np.array([np.sign(r)]), np.zeros((1, 1))
+
+    return loss
+
+
+def huber(delta):
+    def loss(y, f, eps):
+        r = f[0] - y
+        if abs(r) <= delta:
+            return r * r / 2, np.array([r]), np.ones((1, 1))
+        value = delta * abs(r) - delta * delta / 2
+        return value, np.array([delta * np.sign(r)]), np.zeros((1, 1))
+
+    return loss
+
+
+def graph_hinge(distance):
+    def loss(y, f, eps):
+        reach = eps * distance[y] + f
+        reach[y] = -np.inf
+        rival = int(np.argmax(reach))
+        gap = reach[rival] - f[y]
+        if gap <= 0:
+            return none(len(f))
+        xi = np.zeros(len(f))
+        xi[y], xi[rival] = -1, 1
+        return gap, xi, np.zeros((len(f), len(f)))
+
+    return loss
+
+
+def multiclass_hinge(y, f, eps):
+    return graph_hinge(1.0 - np.eye(len(f)))(y, f, eps)
+
+
+def softmax(y, f, eps):
+    p = np.exp(f - f.max())
+    p /= p.sum()
+    xi = p.copy()
+    xi[y] -= 1
+    return -np.log(p[y]), xi, np.diag(p) - np.outer(p, p)
+
+
+def one_vs_rest(binary):
+    def loss(y, f, eps):
+        parts = [binary(1.0 if k == y else -1.0, f[k : k + 1], eps) for k in range(len(f))]
+        return (
+            sum(p[0] for p in parts),
+            np.array([p[1][0] for p in parts]),
+            np.diag([p[2][0, 0] for p in parts]),
+        )
+
+    return loss
+
+
+def none(K):
+    return 0.0, np.zeros(K), np.zeros((K, K))
+
+
+# ------------------------------------------------------------------ learners
+
+
+@dataclass
+class Reference:
+    """SVMD when `mu` is given, else NORMA with `schedule(t)`."""
+
+    loss: object
+    kernel: object
+    reg: float
+    K: int = 1
+    label_kernel: np.ndarray | None = None
+    schedule: object = None
+    eta0: float = 0.1
+    mu: float = 0.1
+    decay: float = 0.95
+    eta_min: float = 0.0
+    eta_max: float = np.inf
+    offset: bool = False
+    offset_eta0: float = 0.1
+    nu: float | None = None
+    epsilon0: float = 1.0
+    epsilon_eta0: float = 1.0
+    budget: float = np.inf
+    victim: object = None  # (alpha, gram, kappa) -> index; None: the oldest
+    rows: list = field(default_factory=list)
+
+    def __post_init__(self):
+        K = self.K
+        self.kappa = np.eye(K) if self.label_kernel is None else self.label_kernel
+        self.eta_max = min(self.eta_max, 1 / self.reg if self.reg > 0 else np.inf)
+        self.eta = min(self.eta0, self.eta_max)
+        self.alpha, self.beta = np.zeros((0, K)), np.zeros((0, K))
+        self.b, self.z_b = np.zeros(K), np.zeros(K)
+        self.eta_b = np.full(K, self.offset_eta0)
+        self.eps, self.eta_eps, self.z_eps = self.epsilon0, self.epsilon_eta0, 0.0
+        self.t = 0
+        self.gram = np.zeros((0, 0))  # of the stored rows
+
+    def inner(self, u, v):
+        """<f_u, f_v> of two coefficient matrices over the stored rows."""
+        return float(np.sum(self.gram * (u @ self.kappa @ v.T)))
+
+    @property
+    def pi(self):
+        return self.inner(self.alpha, self.beta)
+
+    @property
+    def sq_f(self):
+        return self.inner(self.alpha, self.alpha)
+
+    def values(self, x):
+        """f(x, .) without the offset, and z(x, .)."""
+        if not self.rows:
+            return np.zeros(self.K), np.zeros(self.K)
+        k = self.kernel(np.array(self.rows), x[None])[:, 0]
+        return k @ self.alpha @ self.kappa, k @ self.beta @ self.kappa
+
+    def step(self, x, y, weight=1.0):
+        self.t += 1
+        smd = self.schedule is None
+        f, z = self.values(x)
+        score = f + self.b
+        value, xi, rho = self.loss(y, score, self.eps)
+        sigma = -1.0 if value > 0 else 0.0
+        value, xi, rho = weight * value, weight * xi, weight * rho
+        pull = weight * (sigma + self.nu) if self.nu is not None else 0.0
+        if smd:
+            gv = self.reg * self.pi + xi @ z  # (48)
+            self.eta = self._clip(self.eta * max(0.5, 1 - self.mu * gv))  # (36)
+            self.eta_b = self.eta_b * np.maximum(0.5, 1 - self.mu * xi * self.z_b)  # (54)
+            self.eta_eps *= max(0.5, 1 + self.mu * self.z_eps * self.eps * pull)  # (60)
+        else:
+            self.eta = min(self.schedule(self.t), self.eta_max)
+            self.eta_b[:] = self.eta
+            self.eta_eps = self.eta
+        eta, lam = self.eta, self.decay
+        chi = rho @ z  # (46), (47)
+        # (37): z <- lam z - eta (g + lam H z), H z = reg z + chi k(x, .)
+        dec = 1 - eta * self.reg
+        self.beta = dec * lam * self.beta - eta * self.reg * self.alpha
+        self.alpha = dec * self.alpha
+        if np.any(xi != 0):
+            self.rows.append(np.array(x, dtype=float))
+            k = self.kernel(np.array(self.rows), x[None])
+            self.gram = np.block([[self.gram, k[:-1]], [k.T]])
+            self.alpha = np.vstack([self.alpha, -eta * xi])
+            self.beta = np.vstack([self.beta, -eta * (xi + lam * chi)])
+            if len(self.rows) > self.budget:
+                self.evict()
+        if self.offset:
+            self.b = self.b - self.eta_b * xi  # (53)
+            self.z_b = lam * self.z_b - self.eta_b * xi  # (55)
+        if self.nu is not None:
+            old = self.eps
+            self.eps = old * np.exp(self.eta_eps * old * pull)  # (59)
+            self.z_eps = lam * self.z_eps + self.eta_eps * old * pull * (1 + lam * self.z_eps)
+        return score, value
+
+    def _clip(self, eta):
+        return min(max(eta, self.eta_min), self.eta_max)
+
+    def evict(self):
+        """Remove one of the old rows; the newest stays."""
+        i = 0 if self.victim is None else self.victim(self.alpha, self.gram, self.kappa)
+        del self.rows[i]
+        self.gram = np.delete(np.delete(self.gram, i, 0), i, 1)
+        self.alpha = np.delete(self.alpha, i, 0)
+        self.beta = np.delete(self.beta, i, 0)
+
+
+def smallest_coefficient(alpha, gram, kappa):
+    return int(np.argmin(np.linalg.norm(alpha[:-1], axis=1)))
+
+
+def smallest_term(alpha, gram, kappa):
+    """Least ||alpha_i k(x_i, .)|| in the feature space."""
+    squares = np.einsum("ik,kl,il->i", alpha, kappa, alpha) * np.diag(gram)
+    return int(np.argmin(squares[:-1]))
+
+
+def least_change(alpha, gram, kappa):
+    """Least sum of squared changes of f over the rows in the buffer."""
+    moved = np.linalg.norm(alpha @ kappa, axis=1) ** 2
+    return int(np.argmin((moved * (gram**2).sum(1))[:-1]))

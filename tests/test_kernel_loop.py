@@ -1,0 +1,172 @@
+"""The compiled kernel machine against the naive reference."""
+
+import itertools
+
+import numpy as np
+import pytest
+import reference_kernel as ref
+import scipy.sparse as sp
+
+from osvm import kernels, losses, schedules
+from osvm._kernel_loop import learn
+from osvm._kernel_state import KernelState
+from osvm._rows import RowSource
+
+D, K, N = 5, 4, 120
+TREE = np.array([[0, 1, 2, 2], [1, 0, 2, 2], [2, 2, 0, 1.5], [2, 2, 1.5, 0]], dtype=float)
+ROOT = np.linalg.cholesky(np.array([[3, 2, 1, 1], [2, 3, 1, 1], [1, 1, 3, 1.5], [1, 1, 1.5, 4.0]]))
+KAPPA = ROOT @ ROOT.T
+
+# name, our loss, the reference's, outputs, task
+LOSSES = [
+    ("hinge", losses.get("hinge"), ref.hinge, 1, "classify"),
+    ("logistic", losses.get("logistic"), ref.logistic, 1, "classify"),
+    ("novelty", losses.get("novelty"), ref.novelty, 1, "novelty"),
+    ("squared", losses.get("squared"), ref.squared, 1, "regress"),
+    (
+        "epsilon_insensitive",
+        losses.get("epsilon_insensitive", epsilon=0.1),
+        ref.epsilon_insensitive(0.1),
+        1,
+        "regress",
+    ),
+    ("huber", losses.get("huber", delta=0.5), ref.huber(0.5), 1, "regress"),
+    ("multiclass_hinge", losses.get("multiclass_hinge"), ref.multiclass_hinge, K, "classify"),
+    ("graph_hinge", losses.get("graph_hinge"), ref.graph_hinge(TREE), K, "classify"),
+    ("softmax", losses.get("softmax"), ref.softmax, K, "classify"),
+    ("one_vs_rest", losses.get("hinge"), ref.one_vs_rest(ref.hinge), K, "classify"),
+    (
+        "one_vs_rest_logistic",
+        losses.get("logistic"),
+        ref.one_vs_rest(ref.logistic),
+        K,
+        "classify",
+    ),
+]
+WITH_MARGIN = {"hinge", "novelty", "multiclass_hinge", "graph_hinge", "one_vs_rest"}
+IDS = [case[0] for case in LOSSES]
+
+
+def make_data(outputs, task, n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D)) * (rng.random((n, D)) < 0.7)
+    if task == "regress":
+        return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=n)
+    if outputs == 1:
+        return X, (X[:, 0] + 0.3 * rng.normal(size=n) > 0).astype(np.int32)
+    centres = rng.normal(size=(outputs, D))
+    return X, np.argmax(X @ centres.T + 0.3 * rng.normal(size=(n, outputs)), 1).astype(np.int32)
+
+
+def make_machine(kernel, outputs, smd=True, sparse=False, float64=True, **options):
+    return KernelState(
+        kernel.spec(D), D, outputs, float64=float64, sparse=sparse, trace=smd, **options
+    )
+
+
+def spec_of(loss):
+    return loss.spec(TREE) if isinstance(loss, losses.GraphHinge) else loss.spec()
+
+
+def source(X, sparse=False, dtype=np.float64):
+    X = X.astype(dtype)
+    if sparse:
+        X = sp.csr_matrix(X)
+        return RowSource.csr(X.data, X.indices, X.indptr, X.shape[1])
+    return RowSource.dense(X)
+
+
+def run(machine, X, y, loss, step, task, reg, block, sparse=False, dtype=np.float64, **options):
+    n = len(X)
+    history = {name: np.zeros(n) for name in ("eta", "loss", "error", "epsilon", "prediction")}
+    history["support"] = np.zeros(n, dtype=np.intp)
+    kind = {"labels": y} if task == "classify" else {"targets": y.astype(float)}
+    kind = {} if task == "novelty" else kind
+    learn(
+        machine, source(X, sparse, dtype), loss, step, task=task, reg=reg, block=block,
+        history=history, **kind, **options,
+    )  # fmt: skip
+    return history
+
+
+def start(machine, eta0, eta_b=0.1, epsilon0=1.0, eta_eps=1.0):
+    machine.eta = eta0
+    machine.eta_intercept[:] = eta_b
+    machine.epsilon, machine.eta_epsilon = epsilon0, eta_eps
+
+
+def label_for(task, outputs, y):
+    return [2.0 * v - 1 for v in y] if task == "classify" and outputs == 1 else y
+
+
+def follow(reference, X, y):
+    path = []
+    for x, label in zip(X, y, strict=True):
+        reference.step(x, label)
+        path.append(reference.eta)
+    return np.array(path)
+
+
+def assert_same(machine, reference, X, tolerance=1e-10):
+    probe = X[:40]
+    f = np.array([reference.values(x)[0] + reference.b for x in probe])
+    z = np.array([reference.values(x)[1] for x in probe])
+    near = {"rtol": tolerance, "atol": tolerance}
+    np.testing.assert_allclose(machine.decision(RowSource.dense(probe)), f, **near)
+    np.testing.assert_allclose(machine.intercept, reference.b, **near)
+    np.testing.assert_allclose(machine.alpha(), reference.alpha, **near)
+    np.testing.assert_allclose(machine.support_vectors_dense(), np.array(reference.rows), **near)
+    if reference.schedule is None:
+        np.testing.assert_allclose(machine.decision(RowSource.dense(probe), trace=True), z, **near)
+        np.testing.assert_allclose(machine.beta(), reference.beta, **near)
+        np.testing.assert_allclose(machine.eta, reference.eta, **near)
+        np.testing.assert_allclose(machine.pi, reference.pi, **near)
+        np.testing.assert_allclose(machine.sq_norm, reference.sq_f, **near)
+        np.testing.assert_allclose(machine.eta_intercept, reference.eta_b, **near)
+    np.testing.assert_allclose(
+        [machine.epsilon, machine.eta_epsilon, machine.z_epsilon],
+        [reference.eps, reference.eta_eps, reference.z_eps],
+        **near,
+    )
+
+
+GRID = [
+    (offset, nu, decay, label)
+    for offset, nu, decay, label in itertools.product(
+        (False, True), (None, 0.2), (0.0, 0.5, 0.95, 1.0), (False, True)
+    )
+]
+
+
+@pytest.mark.parametrize("case", LOSSES, ids=IDS)
+def test_svmd_follows_the_reference(case):
+    """f, z, eta, pi, ||f||^2, epsilon and b, without eviction."""
+    name, loss, reference_loss, outputs, task = case
+    X, y = make_data(outputs, task)
+    kernel, reference_kernel = kernels.get("rbf", gamma=0.3), ref.rbf(0.3)
+    for offset, nu, decay, label in GRID:
+        if (nu is not None and name not in WITH_MARGIN) or (label and outputs == 1):
+            continue
+        kappa = KAPPA if label else None
+        reg = 1.0 if nu is not None else 0.05
+        reference = ref.Reference(
+            reference_loss, reference_kernel, reg, outputs, kappa, eta0=0.3, mu=0.2, decay=decay,
+            eta_min=1e-3, offset=offset, nu=nu, epsilon0=0.8, epsilon_eta0=0.7,
+        )  # fmt: skip
+        path = follow(reference, X, label_for(task, outputs, y))
+        machine = make_machine(kernel, outputs, label_kernel=kappa)
+        start(machine, 0.3, 0.1, 0.8 if nu is not None else 1.0, 0.7)
+        if nu is None:
+            reference.eps, reference.eta_eps = 1.0, 0.7
+            if name in WITH_MARGIN:
+                reference = ref.Reference(
+                    reference_loss, reference_kernel, reg, outputs, kappa, eta0=0.3, mu=0.2,
+                    decay=decay, eta_min=1e-3, offset=offset, epsilon_eta0=0.7,
+                )  # fmt: skip
+                path = follow(reference, X, label_for(task, outputs, y))
+        step = schedules.SMD(mu=0.2, decay=decay, eta_min=1e-3).spec(reg=reg, eta0=0.3)
+        history = run(
+            machine, X, y, spec_of(loss), step, task, reg, 32, offset=offset, nu=nu
+        )  # fmt: skip
+        np.testing.assert_allclose(history["eta"], path, rtol=1e-10)
+        assert_same(machine, reference, X)

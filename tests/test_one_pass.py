@@ -1,0 +1,109 @@
+"""One pass for a whole grid: every candidate is what it would be alone."""
+
+import numpy as np
+import pytest
+
+import osvm
+from osvm import schedules
+from osvm.model_selection import OnePassSearch, one_pass_search
+
+
+def text(n=800, classes=2):
+    X, y, *_ = osvm.datasets.make_rcv1_like(
+        n_train=n, n_test=10, n_features=400, nnz=15, n_classes=classes, random_state=0
+    )
+    return X.astype(np.float64), y
+
+
+GRID = [
+    {"reg": 1e-1},
+    {"reg": 1e-3, "schedule": "inverse_time", "project": True},
+    {"reg": 1e-4, "schedule": schedules.Bottou(t0=100.0)},
+    {"reg": 1e-2, "schedule": "constant", "eta0": 0.5},
+]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "softmax"])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("average", [False, True])
+def test_each_candidate_equals_its_own_fit(loss, classes, average):
+    X, y = text(300, classes)
+    base = osvm.LinearClassifier(loss, epochs=2, average=average, random_state=0)
+    for i, params in enumerate(GRID):
+        others = [c for j, c in enumerate(GRID) if j != i]
+        search = OnePassSearch(base, [params, *others])
+        search.fit(X, y)
+        alone = osvm.LinearClassifier(
+            loss, epochs=2, average=average, random_state=0, record=True, **params
+        ).fit(X, y)
+        assert search.error_[0] == pytest.approx(alone.history_["error"][-1], abs=1e-12)
+        assert search.loss_[0] == pytest.approx(alone.history_["loss"].mean(), rel=1e-9)
+        if search.best_index_ == 0:
+            assert np.allclose(search.best_estimator_.coef_, alone.coef_, rtol=1e-9, atol=1e-12)
+            assert np.allclose(search.best_estimator_.intercept_, alone.intercept_, rtol=1e-9)
+
+
+def test_the_best_model_goes_on_learning():
+    X, y = text()
+    search = one_pass_search(
+        osvm.LinearClassifier(random_state=0, epochs=1), X, y, {"reg": [1.0, 1e-2, 1e-4]}
+    )
+    best = search.best_estimator_
+    assert best.reg == search.best_params_["reg"]
+    assert best.t_ == X.shape[0]
+    before = best.coef_.copy()
+    best.partial_fit(X[:50], y[:50])
+    assert best.t_ == X.shape[0] + 50
+    assert not np.array_equal(best.coef_, before)
+    assert search.error_[search.best_index_] == search.error_.min()
+
+
+def test_the_path_ends_with_the_scores():
+    X, y = text()
+    search = one_pass_search(
+        osvm.LinearClassifier(random_state=0, epochs=1),
+        X,
+        y,
+        {"reg": [1e-2, 1e-4], "schedule": ["bottou", "inverse_time"]},
+    )
+    assert search.path_["examples"][-1] == X.shape[0]
+    assert search.path_["error"].shape == (len(search.path_["examples"]), 4)
+    assert np.array_equal(search.path_["error"][-1], search.error_)
+    assert search.table().count("\n") == 4
+
+
+def test_plot_shows_every_candidate():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    X, y = text()
+    base = osvm.LinearClassifier(random_state=0, epochs=1)
+    ax = one_pass_search(base, X, y, {"reg": [1e-2, 1e-4]}).plot()
+    assert len(ax.lines) == 2
+    assert "(best)" in " ".join(t.get_text() for t in ax.get_legend().get_texts())
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({}, None),
+        ({"loss": ["hinge"]}, "searchable"),
+        ({"reg": 1e-3}, "list of values"),
+        ([], "no candidates"),
+        ("reg", "dict of lists"),
+    ],
+)
+def test_a_bad_grid_is_refused(grid, message):
+    base = osvm.LinearClassifier()
+    if message is None:
+        assert OnePassSearch(base, grid).candidates_ == [{}]
+        return
+    with pytest.raises((TypeError, ValueError), match=message):
+        OnePassSearch(base, grid)
+
+
+def test_what_cannot_be_searched_in_one_pass_is_refused():
+    X, y = text(50)
+    with pytest.raises(ValueError, match="batch_size=1"):
+        one_pass_search(osvm.LinearClassifier(batch_size=5), X, y, {"reg": [1e-3]})
+    with pytest.raises(TypeError, match="LinearClassifier"):
+        OnePassSearch(osvm.LinearRegressor(), {"reg": [1.0]})
