@@ -29,6 +29,7 @@ from osvm._base import (
 from osvm._callbacks import EpochWatch
 from osvm._compat import CallbackSupport
 from osvm._linear_fit import Plan, objective, run, train, visiting_order
+from osvm._linear_one import OneExample
 from osvm._progress import make_progress
 from osvm._rows import RowSource
 from osvm._sgd import SGDLearner
@@ -36,7 +37,7 @@ from osvm._sgd import SGDLearner
 Array = npt.NDArray[Any]
 
 
-class LinearEstimator(CallbackSupport, OnlineEstimator):
+class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
     """Base of the linear estimators; see `osvm.linear`."""
 
     # Set by each class: the losses it accepts and how errors are counted.
@@ -146,7 +147,7 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
         """Validated rows, at unit norm where `normalize` asks for it."""
         source, X = self._check_X(X, reset=reset, allow_empty=allow_empty)
         if self.normalize:
-            source.set_row_scale(_validate.unit_scale(source))
+            source.set_row_scale(_validate.unit_scale(source), largest=1.0)
         return source, X
 
     @staticmethod
@@ -246,14 +247,21 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
     def _learn_block(
         self, source: RowSource, learner: SGDLearner, targets: Array, weight: Array | None
     ) -> None:
-        """Learn one block of a stream in the order of its rows."""
+        """Learn one block of a stream in the order of its rows; all of it or nothing."""
         record = self._new_record(source.n_rows)
         if self.verbose:
             if self.__dict__.get("_progress") is None:
                 self._progress = make_progress(self.verbose, start=int(learner.seen))
-            run(learner, source, targets, None, weight, self._progress, record)
+            before = learner.get_state()
+            try:
+                run(learner, source, targets, None, weight, self._progress, record)
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
+                learner.set_state(*before)
+                raise
         else:
-            learner.run(source, targets, None, 0, -1, weight, record)
+            learner.run(source, targets, None, 0, -1, weight, record, undo=True)
         self._store_record(record, source.n_rows, fresh=False)
 
     def _store(self, X: Any, source: RowSource, learner: SGDLearner, plan: Plan, rng: Any) -> None:
@@ -366,8 +374,8 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
     def __getstate__(self) -> dict[str, Any]:
         getstate = getattr(super(), "__getstate__", None)
         state = dict(getstate() if getstate is not None else self.__dict__)
-        state.pop("_frozen", None)
-        state.pop("_progress", None)
+        for name in ("_frozen", "_progress", "_one"):
+            state.pop(name, None)
         if "_learner" in state:
             learner = state.pop("_learner")
             weights = learner.weights

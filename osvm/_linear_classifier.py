@@ -129,6 +129,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         "softmax",
     )
     _error_kind = "class"
+    _one_target = "label"
 
     _index: LabelIndex
     _balance: RunningBalance
@@ -231,6 +232,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         self
         """
+        if classes is None and sample_weight is None and self._learn_row(X, y):
+            return self
         source, rows = self._open(X)
         labels = _validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
         weight = None

@@ -1,0 +1,1 @@
+"""Benchmarks: asv classes, and tables to print with ``python -m asv_bench.bench_...``."""
