@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from osvm._callbacks import EpochWatch
 from osvm._order import full, windowed
+from osvm._platt import Platt
 from osvm._progress import Progress
 from osvm._rows import RowSource
 from osvm._sgd import SGDLearner
@@ -27,6 +28,8 @@ Array = npt.NDArray[Any]
 
 # Rows on which Bottou's t0 is tried out.
 _TRIAL_ROWS = 1000
+# Rows whose scores are kept at a time for Platt scaling.
+_SCORED_ROWS = 8192
 
 
 @dataclass(frozen=True)
@@ -213,6 +216,7 @@ def train(
     record: dict[str, Array] | None = None,
     watch: EpochWatch | None = None,
     first_order: Array | None = None,
+    platt: Platt | None = None,
 ) -> list[float]:
     """Passes over the rows; the true objective after each where `tol` asks for it.
 
@@ -229,7 +233,7 @@ def train(
         order = first_order if epoch == 0 else None
         if order is None:
             order = visiting_order(X.n_rows, shuffle, rng)
-        run(learner, X, targets, order, weight, progress, record, epoch * X.n_rows)
+        run(learner, X, targets, order, weight, progress, record, epoch * X.n_rows, platt)
         learner.flush()
         value = None
         if tol is not None:
@@ -258,18 +262,28 @@ def run(
     progress: Progress | None,
     record: dict[str, Array] | None = None,
     offset: int = 0,
+    platt: Platt | None = None,
 ) -> None:
-    """One pass, cut where the progress table has a line."""
+    """One pass, cut where the progress table has a line.
+
+    With `platt`, the scores that examples have before their steps go there.
+    """
     start, n = 0, X.n_rows
+    scores = None if platt is None else np.empty((min(n, _SCORED_ROWS), learner.weights.n_out))
     while start < n:
-        stop = n
+        stop = n if scores is None else min(n, start + len(scores))
         if progress is not None:
-            stop = min(n, start + max(1, progress.next_at - int(learner.seen)))
+            stop = min(stop, start + max(1, progress.next_at - int(learner.seen)))
         part = None
         if record is not None:
             part = {key: a[offset + start : offset + stop] for key, a in record.items()}
+        if scores is not None:
+            part = {**(part or {}), "score": scores}
         loss, errors = learner.loss_sum, learner.error_sum
         learner.run(X, targets, order, start, stop, weight, part)
+        if platt is not None and scores is not None:
+            rows = slice(start, stop) if order is None else order[start:stop]
+            platt.learn(scores[: stop - start], targets[rows])
         if progress is not None:
             progress.add(
                 stop - start, loss=learner.loss_sum - loss, errors=learner.error_sum - errors

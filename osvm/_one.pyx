@@ -212,7 +212,7 @@ cdef class OneByOne:
                 return False
         if not self._open(x, values):
             return False
-        record.eta = record.loss = record.error = NULL
+        record.eta = record.loss = record.error = record.score = NULL
         learner.reach = -1.0
         if learner.n_out == 1:
             status = learner._learn_scalar(&self.rows, &target, NULL, &at, 1, NULL,

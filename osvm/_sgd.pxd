@@ -23,6 +23,7 @@ cdef struct Record:
     double *eta
     double *loss
     double *error
+    double *score           # n_out per example, as prediction would give them
 
 cdef class SGDLearner:
     cdef Options options
@@ -66,6 +67,7 @@ cdef class SGDLearner:
     cdef int _learn_multi(self, const Rows *X, const int32_t *labels, const int64_t *order,
                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
                           double largest, Record record) noexcept nogil
+    cdef void _record_scores(self, const Row *row, double *out) noexcept nogil
     cdef void _after_step(self) noexcept nogil
     cdef int _take_into_batch(self, const Row *row, const double *xi, double c,
                               double largest) noexcept nogil

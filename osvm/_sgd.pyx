@@ -242,7 +242,8 @@ cdef class SGDLearner:
             Row numbers.
         sample_weight : float64 array, optional
         record : dict of float64 arrays, optional
-            "eta", "loss" and "error" of example n go to entry n - start.
+            "eta", "loss" and "error" of example n go to entry n - start; "score", with a
+            column per output, is what prediction would have given before the step.
         undo : bool
             Go back to the state before the call when it fails (an interrupt is no
             failure).
@@ -257,6 +258,7 @@ cdef class SGDLearner:
         cdef const double[::1] y_view, weight_view
         cdef const int32_t[::1] label_view
         cdef double[::1] eta_view, loss_view, error_view
+        cdef double[:, ::1] score_view
         cdef const int64_t *order_at = NULL
         cdef const double *y = NULL
         cdef const double *weight = NULL
@@ -295,10 +297,15 @@ cdef class SGDLearner:
                 raise ValueError(f"{weight_view.shape[0]} weights for {X.rows.n_rows} rows")
             weight = &weight_view[0]
         largest = X.largest if X.largest >= 0.0 else largest_magnitude(X)
-        at.eta = at.loss = at.error = NULL
-        if record is not None:
+        at.eta = at.loss = at.error = at.score = NULL
+        if record is not None and "eta" in record:
             eta_view, loss_view, error_view = record["eta"], record["loss"], record["error"]
             at.eta, at.loss, at.error = &eta_view[0], &loss_view[0], &error_view[0]
+        if record is not None and "score" in record:
+            score_view = record["score"]
+            if score_view.shape[0] < stop - start or score_view.shape[1] != self.n_out:
+                raise ValueError("record['score'] does not fit")
+            at.score = &score_view[0, 0]
         chunk = self._mean_count(X)
         saved = None
         if not undo or stop - start == 1:   # one example fails before it changes anything
@@ -328,6 +335,8 @@ cdef class SGDLearner:
                 at.eta = &eta_view[0] + (start - first) if start < stop else NULL
                 at.loss = &loss_view[0] + (start - first) if start < stop else NULL
                 at.error = &error_view[0] + (start - first) if start < stop else NULL
+            if at.score != NULL and start < stop:
+                at.score = &score_view[start - first, 0]
             PyErr_CheckSignals()
 
     cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest):
@@ -427,6 +436,11 @@ cdef class SGDLearner:
             if not isfinite(value):
                 status = NOT_FINITE
                 break
+            if record.score != NULL:
+                record.score[n - start] = f
+                if w.avg_count > 0.0:
+                    record.score[n - start] = (svec_average_dot(w, row)
+                                               + self.b_sum[0] / w.avg_count)
             c = 1.0 if weight == NULL else weight[i]
             eta = step_next(&step, t + 1.0)
             if batched:
@@ -506,6 +520,8 @@ cdef class SGDLearner:
             value = mloss_value_xi(&loss, K, label, f, 1.0, xi)
             if not isfinite(value):
                 return NOT_FINITE
+            if record.score != NULL:
+                self._record_scores(&row, record.score + (n - start) * K)
             c = 1.0 if weight == NULL else weight[i]
             eta = step_next(&step, self.t + 1.0)
             better = outranking(f, K, label)
@@ -539,6 +555,17 @@ cdef class SGDLearner:
                 record.error[n - start] = self.error_sum / self.seen
             at[0] = n + 1
         return DONE
+
+    cdef void _record_scores(self, const Row *row, double *out) noexcept nogil:
+        """What prediction gives for this row now; the last scores are at hand."""
+        cdef Py_ssize_t k
+        if self.mat.avg_count == 0.0:
+            for k in range(self.n_out):
+                out[k] = self.f[k]
+            return
+        smat_average_dot(self.mat, row, out)
+        for k in range(self.n_out):
+            out[k] += self.b_sum[k] / self.mat.avg_count
 
     cdef void _after_step(self) noexcept nogil:
         """Project, then count the iterate."""
