@@ -166,7 +166,7 @@ def _unique(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
         low, high = y.min(), y.max()
         if int(high) - int(low) < len(y):
             met = np.zeros(int(high) - int(low) + 1, dtype=bool)
-            met[y - low] = True
+            met[y.astype(np.intp) - int(low)] = True
             return (np.flatnonzero(met) + int(low)).astype(y.dtype)
     return np.unique(y)
 

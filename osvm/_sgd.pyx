@@ -412,23 +412,23 @@ cdef class SGDLearner:
         cdef bint batched = options.batch_size > 1
         cdef bint averaging = options.average_from >= 0.0
         cdef int status = DONE
-        if order != NULL:
-            for n in range(start, min(start + AHEAD, stop)):
-                rows_get(X, order[n], &ring[n % RING])
+        for n in range(start, min(start + AHEAD, stop)):
+            rows_get(X, n if order == NULL else order[n], &ring[n & (RING - 1)])
         for n in range(start, stop):
-            row = &ring[n % RING]
+            row = &ring[n & (RING - 1)]
+            later = row
             if order == NULL:
                 i = n
-                rows_get(X, i, row)
+                if n + AHEAD < stop:
+                    rows_get(X, n + AHEAD, &ring[(n + AHEAD) & (RING - 1)])
                 f = svec_dot(w, row) + b
             else:
                 i = order[n]
                 if n + 2 * AHEAD < stop:
                     rows_prefetch_start(X, order[n + 2 * AHEAD])
                     OSVM_PREFETCH(y + order[n + 2 * AHEAD])
-                later = row
                 if n + AHEAD < stop:
-                    later = &ring[(n + AHEAD) % RING]
+                    later = &ring[(n + AHEAD) & (RING - 1)]
                     rows_get(X, order[n + AHEAD], later)
                 f = svec_dot_ahead(w, row, later) + b
             target = y[i]
