@@ -40,6 +40,7 @@ _MODULES = (
     "plot",
     "recipes",
     "schedules",
+    "solvers",
     "stream",
     "taxonomy",
 )
@@ -59,6 +60,7 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     import osvm.plot as plot
     import osvm.recipes as recipes
     import osvm.schedules as schedules
+    import osvm.solvers as solvers
     import osvm.stream as stream
     import osvm.taxonomy as taxonomy
     from osvm.exceptions import ConvergenceWarning as ConvergenceWarning
