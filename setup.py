@@ -45,14 +45,27 @@ BUILD_DIR = "build/cython-debug" if DEBUG else "build/cython"
 
 
 class BuildExt(build_ext):
-    """Add the flags that the chosen compiler understands."""
+    """Translate when something is built, not before: an sdist holds the .pyx files."""
 
     def build_extensions(self):
+        translated = cythonize(
+            find_extensions(),
+            compiler_directives=DIRECTIVES,
+            shared_utility_qualified_name=SHARED,
+            build_dir=BUILD_DIR,
+            annotate=ANNOTATE,
+            nthreads=0,
+        )
+        sources = {extension.name: extension.sources for extension in translated}
         kind = self.compiler.compiler_type
         flags = FLAGS.get(kind, []) + (DEBUG_FLAGS.get(kind, []) if DEBUG else [])
         for extension in self.extensions:
+            extension.sources = sources[extension.name]
             extension.extra_compile_args = flags + extension.extra_compile_args
         super().build_extensions()
+
+    def get_source_files(self):
+        return [name for name in super().get_source_files() if os.path.exists(name)]
 
 
 def find_extensions():
@@ -72,14 +85,4 @@ def find_extensions():
     return [Extension(SHARED, ["osvm/_cyutility.c"]), *extensions]
 
 
-setup(
-    ext_modules=cythonize(
-        find_extensions(),
-        compiler_directives=DIRECTIVES,
-        shared_utility_qualified_name=SHARED,
-        build_dir=BUILD_DIR,
-        annotate=ANNOTATE,
-        nthreads=0,
-    ),
-    cmdclass={"build_ext": BuildExt},
-)
+setup(ext_modules=find_extensions(), cmdclass={"build_ext": BuildExt})

@@ -13,6 +13,7 @@ from osvm._version import __version__
 
 # Public objects: name -> the module that defines it.
 _OBJECTS = {
+    "ConvergenceWarning": "osvm.exceptions",
     "ConversionWarning": "osvm.exceptions",
     "KernelClassifier": "osvm.kernel",
     "KernelNovelty": "osvm.kernel",
@@ -39,6 +40,7 @@ _MODULES = (
     "plot",
     "recipes",
     "schedules",
+    "solvers",
     "stream",
     "taxonomy",
 )
@@ -58,8 +60,10 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     import osvm.plot as plot
     import osvm.recipes as recipes
     import osvm.schedules as schedules
+    import osvm.solvers as solvers
     import osvm.stream as stream
     import osvm.taxonomy as taxonomy
+    from osvm.exceptions import ConvergenceWarning as ConvergenceWarning
     from osvm.exceptions import ConversionWarning as ConversionWarning
     from osvm.io import checkpoint as checkpoint
     from osvm.io import load as load

@@ -1,6 +1,6 @@
 """The container of model files: a zip of ``.npy`` arrays and one JSON header.
 
-Layout (``doc/model_format.rst`` is the full description)
+Layout (``doc/guide/model_format.rst`` is the full description)
 - members are stored, not compressed: ``header.json`` first, then one
   ``<name>.npy`` for each array that the header lists, in its order;
 - the archive's comment is 64 hexadecimal digits, the SHA-256 of every byte

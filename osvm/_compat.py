@@ -20,7 +20,9 @@ import numpy as np
 
 __all__ = [
     "BaseEstimator",
+    "CallbackSupport",
     "ClassifierMixin",
+    "HAS_CALLBACKS",
     "HAS_SKLEARN",
     "OutlierMixin",
     "RegressorMixin",
@@ -28,6 +30,7 @@ __all__ = [
     "check_is_fitted",
     "clone",
     "not_fitted_error",
+    "with_callbacks",
 ]
 
 
@@ -184,6 +187,26 @@ ClassifierMixin: Any = _sklearn_base.ClassifierMixin if HAS_SKLEARN else _Classi
 RegressorMixin: Any = _sklearn_base.RegressorMixin if HAS_SKLEARN else _RegressorMixin
 OutlierMixin: Any = _sklearn_base.OutlierMixin if HAS_SKLEARN else _OutlierMixin
 clone: Any = _sklearn_base.clone if HAS_SKLEARN else _clone
+
+
+class _NoCallbacks:
+    """Stands where scikit-learn 1.9 and later put `set_callbacks`."""
+
+
+def _import_callbacks() -> tuple[Any, Any]:
+    """scikit-learn's mixin and decorator for callbacks, or stand-ins that do nothing."""
+    if HAS_SKLEARN:
+        try:
+            from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+            return CallbackSupportMixin, with_callbacks
+        except ImportError:  # before 1.9
+            pass
+    return _NoCallbacks, lambda method: method
+
+
+CallbackSupport, with_callbacks = _import_callbacks()
+HAS_CALLBACKS = CallbackSupport is not _NoCallbacks
 
 
 class available_if:

@@ -18,7 +18,7 @@ import numpy as np
 
 from osvm._params import generator_state, restore_generator
 
-PART_MODULES = ("losses", "schedules", "kernels", "taxonomy")
+PART_MODULES = ("losses", "schedules", "kernels", "solvers", "taxonomy")
 # Parameters that say what to do while learning, not what was learnt: left out.
 TRANSIENT = ("callback",)
 

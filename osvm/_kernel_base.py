@@ -15,9 +15,11 @@ import numpy.typing as npt
 
 from osvm import kernels
 from osvm._base import LabelIndex, OnlineEstimator, check_choice
+from osvm._cached import CachedLearner, CachedMachine, refuse_cached_parameters
 from osvm._rows import RowSource
+from osvm.solvers import CachedSolver
 
-__all__ = ["Batch", "KernelEstimator", "Machine", "Solver"]
+__all__ = ["Batch", "KernelEstimator", "Machine", "Solver", "streaming"]
 
 Array = npt.NDArray[Any]
 
@@ -91,6 +93,29 @@ class Solver(Protocol):
         """The machine whose `get_state` gave these."""
 
 
+class streaming:
+    """A method that exists only while the estimator's solver learns streams."""
+
+    def __init__(self, method: Any) -> None:
+        self.method = method
+        self.__doc__ = method.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self.method
+        if isinstance(model.solver, CachedSolver | str):
+            name = getattr(model.solver, "name", model.solver)
+            if not getattr(model._solvers.get(name), "streams", True):
+                raise AttributeError(
+                    f"{self.name}: solver {name!r} learns a fixed training set; use fit, or "
+                    "solver='buffer' for a stream"
+                )
+        return self.method.__get__(model, owner)
+
+
 class KernelEstimator(OnlineEstimator):
     """Base of KernelClassifier, KernelRegressor and KernelNovelty."""
 
@@ -101,6 +126,8 @@ class KernelEstimator(OnlineEstimator):
 
     def _solver(self) -> Solver:
         name = getattr(self, "solver", "buffer")
+        if isinstance(name, CachedSolver) and name.name in self._solvers:
+            return CachedLearner(name)
         return self._solvers[check_choice("solver", name, self._solvers)]
 
     def _kernel_part(self) -> kernels.Kernel:
@@ -116,6 +143,8 @@ class KernelEstimator(OnlineEstimator):
     def _learn(self, X: Any, batch: Batch, *, reset: bool) -> None:
         """Fit, or one more batch; stores what came out."""
         solver = self._solver()
+        if not isinstance(solver, CachedLearner):
+            refuse_cached_parameters(self)
         known = self.__dict__
         if reset:
             before = known.get("_machine") if self.warm_start else None
@@ -130,7 +159,8 @@ class KernelEstimator(OnlineEstimator):
                 )
             machine = solver.partial_fit(self, batch, known.get("_machine"))
         self._machine = machine
-        self._trained_with = getattr(self, "solver", "buffer")
+        trained_with = getattr(self, "solver", "buffer")
+        self._trained_with = getattr(trained_with, "name", trained_with)
         if reset or "n_features_in_" not in known:
             self._set_features(X, batch.source)
         self.t_ = int(machine.t)
@@ -138,8 +168,12 @@ class KernelEstimator(OnlineEstimator):
     def _scores(self, X: Any) -> Array:
         """Raw scores, (n, K)."""
         self._check_fitted()
-        source, _ = self._check_X(X)
-        scores: Array = self._machine.decision(source)
+        source, rows = self._check_X(X)
+        scores: Array
+        if isinstance(self._machine, CachedMachine):
+            scores = self._machine.decision_rows(rows)
+        else:
+            scores = self._machine.decision(source)
         return scores
 
     # -------------------------------------------------------------- attributes
@@ -167,6 +201,38 @@ class KernelEstimator(OnlineEstimator):
         """The offset, one entry per output."""
         self._check_fitted()
         return np.array(self._machine.intercept)
+
+    @property
+    def support_(self) -> Array:
+        """Numbers of the support vectors among the training rows (cached outputs only)."""
+        return self._cached_attribute("support")
+
+    @property
+    def outputs_(self) -> Array:
+        """f on the training rows, (K, n), of the last coefficients (cached outputs only)."""
+        return self._cached_attribute("outputs")
+
+    @property
+    def n_iter_(self) -> int:
+        """Epochs made (cached outputs only)."""
+        return int(self._cached_attribute("n_iter"))
+
+    @property
+    def converged_(self) -> bool:
+        """Whether learning ended before the last epoch was over (cached outputs only)."""
+        return bool(self._cached_attribute("converged"))
+
+    @property
+    def column_stats_(self) -> dict[str, float]:
+        """Kernel columns "computed" and found in the cache, "hits" (cached outputs only)."""
+        found: dict[str, float] = self._cached_attribute("columns")
+        return found
+
+    def _cached_attribute(self, name: str) -> Any:
+        self._check_fitted()
+        if not isinstance(self._machine, CachedMachine):
+            raise AttributeError(f"{name} is known to solvers with cached outputs only")
+        return getattr(self._machine, name)
 
     @property
     def history_(self) -> dict[str, Array]:

@@ -26,6 +26,8 @@ from osvm._base import (
     resolve_reg,
     restore_generator,
 )
+from osvm._callbacks import EpochWatch
+from osvm._compat import CallbackSupport
 from osvm._linear_fit import Plan, objective, run, train, visiting_order
 from osvm._linear_one import OneExample
 from osvm._progress import make_progress
@@ -35,7 +37,7 @@ from osvm._sgd import SGDLearner
 Array = npt.NDArray[Any]
 
 
-class LinearEstimator(OneExample, OnlineEstimator):
+class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
     """Base of the linear estimators; see `osvm.linear`."""
 
     # Set by each class: the losses it accepts and how errors are counted.
@@ -157,15 +159,20 @@ class LinearEstimator(OneExample, OnlineEstimator):
 
     def _fit_targets(
         self,
-        X: Any,
+        data: tuple[Any, Any, Any],
         source: RowSource,
         rows: Any,
         targets: Array,
         n_out: int,
         plan: Plan,
         weight: Array | None,
+        **attributes: Any,
     ) -> None:
-        """Train on all rows and store the result."""
+        """Train on all rows and store the result.
+
+        `data` are X, y and sample_weight as the user gave them; `attributes` are
+        stored together with the weights.
+        """
         rng = make_generator(self.random_state)
         dtype = self._weight_dtype(rows)
         learner = self._warm_learner(plan, source.n_features, n_out)
@@ -178,14 +185,24 @@ class LinearEstimator(OneExample, OnlineEstimator):
             plan = self._plan
         record = self._new_record(self.epochs * source.n_rows)
         progress = make_progress(self.verbose, start=int(learner.seen))
-        callback = None
-        if self.callback is not None:
-
-            def callback(epoch: Any) -> Any:
-                return self.callback(self, epoch)
+        watch = EpochWatch(
+            self,
+            self.epochs,
+            *data,
+            lambda: {
+                "_learner": learner.copy(),
+                "_plan": plan,
+                "_rng": rng,
+                "t_": int(learner.seen),
+                "n_features_in_": source.n_features,
+                **attributes,
+            },
+        )
 
         def store(objectives: list[float]) -> None:
-            self._store(X, source, learner, plan, rng)
+            self._store(data[0], source, learner, plan, rng)
+            for name, value in attributes.items():
+                setattr(self, name, value)
             self.n_epochs_ = round((learner.seen - before) / source.n_rows)
             self.objective_ = np.array(objectives)
             self._store_record(record, int(learner.seen - before), fresh=True)
@@ -205,13 +222,14 @@ class LinearEstimator(OneExample, OnlineEstimator):
                 tol=self.tol,
                 progress=progress,
                 record=record,
-                callback=callback,
+                watch=watch if watch.wanted else None,
                 first_order=order,
             )
         except KeyboardInterrupt:
             store(objectives)  # what has been learnt so far is a usable model
             raise
         store(objectives)
+        watch.close()
 
     def _warm_learner(self, plan: Plan, n_features: int, n_out: int) -> SGDLearner | None:
         """The learner to go on from, with `warm_start` and an unchanged problem."""

@@ -8,9 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm import _validate, losses
-from osvm._base import LabelIndex, RunningBalance, check_class_weight, resolve_class_weight
-from osvm._compat import ClassifierMixin, available_if
+from osvm._base import (
+    LabelIndex,
+    RunningBalance,
+    check_choice,
+    check_class_weight,
+    resolve_class_weight,
+)
+from osvm._compat import ClassifierMixin, available_if, with_callbacks
 from osvm._linear_base import LinearEstimator
+from osvm._linear_dual import fit_dual
 from osvm._linear_fit import Plan
 from osvm._rows import RowSource
 
@@ -32,6 +39,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         "hinge", "squared_hinge", "perceptron", "logistic", "modified_huber",
         "multiclass_hinge", "graph_hinge" (needs `taxonomy`), "softmax", or a loss
         of your own (see :mod:`osvm.losses`).
+    solver : {"sgd", "dual"}, default "sgd"
+        "dual" is dual coordinate ascent for "hinge" and "squared_hinge": `fit` solves the
+        problem until the duality gap is below `tol` (1e-3 of the objective by default)
+        or `epochs` are over.  It closes the last percent where SGD crawls.
     reg : float, optional
         The regulariser; 1e-4 unless `C` is given.
     C : float, optional
@@ -87,6 +98,12 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         Passes that the last `fit` made.
     objective_ : array
         After each epoch, with `tol`.
+    dual_gap_ : float or array of K
+        With ``solver="dual"``: how far above the minimum the objective can be.
+    dual_coef_ : array of n, or None
+        With ``solver="dual"`` and two classes: ``w = sum_i dual_coef_[i] y_i x_i``.
+    dual_history_ : list of dicts
+        With ``solver="dual"``: primal, dual and gap per epoch, for each output.
     history_ : dict of arrays
         With `record`: "eta", "loss" (before the update) and "error" (running error
         of test-then-train), one entry per example.
@@ -121,6 +138,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         self,
         loss: Any = "hinge",
         *,
+        solver: str = "sgd",
         reg: float | None = None,
         C: float | None = None,
         schedule: Any = "bottou",
@@ -146,6 +164,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     # ------------------------------------------------------------------ learning
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
         """Learn from all rows, `epochs` times.
 
@@ -176,9 +195,21 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             raise ValueError("warm_start: y has other classes than the model; use partial_fit")
         plan = self._resolve_plan(source.n_rows, self._distances(index))
         n_out = self._n_out(len(index), plan)
-        self._fit_targets(X, source, rows, encode_targets(codes, n_out), n_out, plan, weight)
-        self._index = index
-        self._balance = RunningBalance(np.bincount(codes, minlength=len(index)))
+        targets = encode_targets(codes, n_out)
+        labels_seen = {
+            "_index": index,
+            "_balance": RunningBalance(np.bincount(codes, minlength=len(index))),
+        }
+        data = (X, y, sample_weight)
+        if check_choice("solver", self.solver, ["sgd", "dual"]) == "dual":
+            learner, solved = fit_dual(
+                self, plan, source, targets, n_out, self._weight_dtype(rows), weight
+            )
+            self._store(X, source, learner, plan.with_usual_t0(), None)
+            for name, value in {**labels_seen, **solved}.items():
+                setattr(self, name, value)
+            return self
+        self._fit_targets(data, source, rows, targets, n_out, plan, weight, **labels_seen)
         return self
 
     def partial_fit(

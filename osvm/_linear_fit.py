@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from osvm._callbacks import EpochWatch
 from osvm._order import full, windowed
 from osvm._progress import Progress
 from osvm._rows import RowSource
@@ -211,17 +211,19 @@ def train(
     tol: float | None = None,
     progress: Progress | None = None,
     record: dict[str, Array] | None = None,
-    callback: Callable[[Epoch], Any] | None = None,
+    watch: EpochWatch | None = None,
     first_order: Array | None = None,
 ) -> list[float]:
     """Passes over the rows; the true objective after each where `tol` asks for it.
 
     Stops early when two epochs in a row have not lowered the objective by the
-    fraction `tol`, or when the callback returns True.
+    fraction `tol`, or when a callback asks for it.
     """
     objectives: list[float] = []
     best, stale = math.inf, 0
     for epoch in range(epochs):
+        if watch is not None:
+            watch.begin()
         began = time.perf_counter()
         before = learner.loss_sum
         order = first_order if epoch == 0 else None
@@ -236,10 +238,10 @@ def train(
             stale = stale + 1 if value > best - tol * abs(best) else 0
             best = min(best, value)
         stop = False
-        if callback is not None:
+        if watch is not None:
             seconds = time.perf_counter() - began
             mean_loss = (learner.loss_sum - before) / X.n_rows
-            stop = callback(Epoch(epoch + 1, seconds, mean_loss, value)) is True
+            stop = watch.end(Epoch(epoch + 1, seconds, mean_loss, value))
         if stop or stale >= 2:
             break
     if progress is not None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm import _validate
-from osvm._compat import OutlierMixin, RegressorMixin
+from osvm._compat import OutlierMixin, RegressorMixin, with_callbacks
 from osvm._linear_base import LinearEstimator
 from osvm._rows import RowSource
 
@@ -106,6 +106,7 @@ class LinearRegressor(RegressorMixin, OneOutput):
     ) -> None:
         self._keep(locals())
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
         """Learn from all rows, `epochs` times.
 
@@ -123,7 +124,7 @@ class LinearRegressor(RegressorMixin, OneOutput):
         targets = _validate.check_y_regression(y, source.n_rows)
         weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
         plan = self._resolve_plan(source.n_rows)
-        self._fit_targets(X, source, rows, targets, 1, plan, weight)
+        self._fit_targets((X, y, sample_weight), source, rows, targets, 1, plan, weight)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
@@ -225,6 +226,7 @@ class LinearNovelty(OutlierMixin, OneOutput):
     ) -> None:
         self._keep(locals())
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearNovelty:
         """Learn from all rows, `epochs` times.
 
@@ -241,7 +243,8 @@ class LinearNovelty(OutlierMixin, OneOutput):
         source, rows = self._open(X, reset=True)
         weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
         plan = self._resolve_plan(source.n_rows)
-        self._fit_targets(X, source, rows, np.ones(source.n_rows), 1, plan, weight)
+        targets = np.ones(source.n_rows)
+        self._fit_targets((X, None, sample_weight), source, rows, targets, 1, plan, weight)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearNovelty:

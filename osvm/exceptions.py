@@ -4,7 +4,7 @@ Errors about data are plain `ValueError`; an estimator that was not fitted
 raises scikit-learn's `NotFittedError` when scikit-learn is installed.
 """
 
-__all__ = ["ConversionWarning"]
+__all__ = ["ConvergenceWarning", "ConversionWarning"]
 
 
 class ConversionWarning(UserWarning):
@@ -12,3 +12,7 @@ class ConversionWarning(UserWarning):
 
     Shown once for each kind of conversion in a process.
     """
+
+
+class ConvergenceWarning(UserWarning):
+    """A solver stopped at its limit of epochs, short of the accuracy asked for."""

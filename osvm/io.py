@@ -2,7 +2,7 @@
 
 A model file holds a class out of `CLASSES`, its constructor parameters and its
 fitted state (`_get_state` / `_set_state` of `osvm._base`), never code: see
-``osvm/_archive.py`` for the container and ``doc/model_format.rst`` for the page
+``osvm/_archive.py`` for the container and ``doc/guide/model_format.rst`` for the page
 that describes every byte.
 """
 
@@ -25,6 +25,7 @@ FORMAT_VERSION = 1
 
 # Classes that files may name, and where they live.
 CLASSES = {
+    "AlmaClassifier": "osvm.alma",
     "KernelClassifier": "osvm.kernel",
     "KernelNovelty": "osvm.kernel",
     "KernelRegressor": "osvm.kernel",

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from osvm import _validate, losses
 from osvm._base import LabelIndex, RunningBalance, resolve_class_weight
 from osvm._buffer_solver import BufferSolver
+from osvm._cached import learners
 from osvm._compat import ClassifierMixin, OutlierMixin, RegressorMixin
-from osvm._kernel_base import Batch, KernelEstimator, Solver
+from osvm._kernel_base import Batch, KernelEstimator, Solver, streaming
 from osvm._rows import RowSource
 
 __all__ = ["SOLVERS", "KernelClassifier", "KernelNovelty", "KernelRegressor"]
@@ -25,7 +26,7 @@ __all__ = ["SOLVERS", "KernelClassifier", "KernelNovelty", "KernelRegressor"]
 Array = npt.NDArray[Any]
 
 # Every way to learn a kernel classifier: name -> solver.
-SOLVERS: dict[str, Solver] = {"buffer": BufferSolver()}
+SOLVERS: dict[str, Solver] = {"buffer": BufferSolver(), **learners()}
 _BUFFER_ONLY: dict[str, Solver] = {"buffer": SOLVERS["buffer"]}
 
 
@@ -91,14 +92,24 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         From :mod:`osvm.taxonomy`, for "graph_hinge" and `label_kernel="taxonomy"`.
     label_kernel : "delta", "taxonomy" or matrix, optional
         How outputs share what they learn; a matrix is ordered as `classes_`.
-    solver : str, default "buffer"
-        A key of :data:`osvm.kernel.SOLVERS`.
+    solver : str or object, default "buffer"
+        "buffer" learns a stream with a bounded expansion.  The others learn a fixed training
+        set and keep its outputs: "ol_svm", "norma_cached", "pegaz", "kernel_perceptron",
+        "ballseptron", "alma", "kernel_adatron", "lasvm", or an object of
+        :mod:`osvm.solvers`.  They read C (or reg), kernel, fit_intercept, epochs, shuffle,
+        class_weight and the three parameters below, and refuse those of "buffer".
     warm_start : bool, default False
         `fit` goes on from the present model.
     verbose : bool, default False
         Print progress at examples 1, 2, 4, 8, ...
     record : bool, default False
         Keep `history_`.
+    average : bool, default False
+        Predict by the average of the coefficients over all steps (cached outputs).
+    tol : float, optional
+        Largest violation that "kernel_adatron" and "lasvm" leave; 1e-3 by default.
+    cache_mb : float, default 200.0
+        Memory for kernel columns (cached outputs).
 
     Attributes
     ----------
@@ -175,10 +186,13 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         class_weight: Any = None,
         taxonomy: Any = None,
         label_kernel: Any = None,
-        solver: str = "buffer",
+        solver: Any = "buffer",
         warm_start: bool = False,
         verbose: bool | int = False,
         record: bool = False,
+        average: bool = False,
+        tol: float | None = None,
+        cache_mb: float = 200.0,
     ) -> None:
         self.loss = loss
         self.reg = reg
@@ -211,6 +225,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
         self.record = record
+        self.average = average
+        self.tol = tol
+        self.cache_mb = cache_mb
 
     # ---------------------------------------------------------------- learning
 
@@ -251,6 +268,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         self.__dict__.pop("_balance", None)
         return self
 
+    @streaming
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> KernelClassifier:

@@ -589,3 +589,22 @@ def test_unfitted_models_say_so():
     assert not hasattr(model, "coef_")
     with pytest.raises(Exception, match="not fitted"):
         model.predict(np.zeros((1, 2)))
+
+
+@pytest.mark.skipif(not hasattr(__import__("signal"), "setitimer"), reason="needs POSIX timers")
+def test_interrupting_a_fit_leaves_a_usable_model():
+    import signal
+
+    X, y = text(2000, classes=3)
+    model = osvm.LinearClassifier(epochs=10**6, random_state=0)
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert model.t_ > 0
+    assert model.score(X, y) > 0.5
+    model.partial_fit(X[:10], y[:10])

@@ -111,3 +111,22 @@ def test_feature_names_of_a_frame():
     assert model.feature_names_in_.tolist() == ["a", "b"]
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame[["b", "a"]])
+
+
+def test_callbacks_of_scikit_learn():
+    callback = pytest.importorskip("sklearn.callback")
+    from osvm import _compat
+
+    if not _compat.HAS_CALLBACKS:
+        pytest.skip("needs scikit-learn's base classes")
+    X, y = text(classes=2)
+    monitor = callback.ScoringMonitor(scoring="accuracy")
+    model = osvm.LinearClassifier(epochs=3, random_state=0).set_callbacks(monitor)
+    model.fit(X, y)
+    log = monitor.get_logs(select="most_recent")
+    scores = [row["accuracy"] for row in log.data if row["task_name"] == "epoch"]
+    assert len(scores) == 3
+    assert scores[-1] == pytest.approx(model.score(X, y))
+    # The weights are those of a fit that nobody watches.
+    alone = osvm.LinearClassifier(epochs=3, random_state=0).fit(X, y)
+    assert np.array_equal(model.coef_, alone.coef_)

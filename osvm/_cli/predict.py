@@ -45,7 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _answer(arguments: argparse.Namespace, model: Any) -> Any:
     if arguments.proba:
         return lambda X: _probabilities(model, X)
-    return model.decision_function if arguments.scores else model.predict
+    if arguments.scores:
+        return getattr(model, "decision_function", model.predict)
+    return model.predict
 
 
 def _probabilities(model: Any, X: Any) -> np.ndarray:

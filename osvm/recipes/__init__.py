@@ -5,8 +5,20 @@ recipe keeps the order of the rows unless ``shuffle=True`` is given, so that a
 stream means what it says; any further keyword goes to the estimator.
 """
 
+from osvm.recipes.cached import (
+    alma,
+    ballseptron,
+    kernel_adatron,
+    kernel_perceptron,
+    lasvm,
+    norma_cached,
+    ol_svm,
+    pegaz,
+    voted_perceptron,
+)
 from osvm.recipes.linear import (
     batch_gd,
+    dual_svm,
     ogd,
     online_svm,
     pegasos,
@@ -17,12 +29,22 @@ from osvm.recipes.linear import (
 )
 
 __all__ = [
+    "alma",
+    "ballseptron",
     "batch_gd",
+    "kernel_adatron",
+    "kernel_perceptron",
+    "lasvm",
+    "norma_cached",
+    "dual_svm",
     "ogd",
+    "ol_svm",
     "online_svm",
     "pegasos",
+    "pegaz",
     "perceptron",
     "projected_ogd",
     "sgd_svm",
     "soft_svm",
+    "voted_perceptron",
 ]

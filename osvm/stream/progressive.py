@@ -176,9 +176,11 @@ def progressive_validate(
 
 def running_totals(model: Any) -> tuple[float, float] | None:
     """Sum of losses and of errors that a model has counted while learning, where it does."""
-    learner = model.__dict__.get("_learner")
+    learner = model.__dict__.get("_learner")  # linear
+    if learner is None:  # a kernel expansion with a buffer
+        learner = getattr(model.__dict__.get("_machine"), "state", None)
     loss = getattr(learner, "loss_sum", None)
-    error = getattr(learner, "error_sum", None)
+    error = getattr(learner, "error_sum", getattr(learner, "errors", None))
     return None if loss is None or error is None else (float(loss), float(error))
 
 
@@ -216,8 +218,7 @@ class _Run:
             own
             and not delay
             and block is None
-            and kind in ("class", None)
-            and hasattr(type(model), "partial_fit")
+            and (kind == "class" or running_totals(model) is not None)
         )
 
     def over(self, reader: Any, limit: int | None) -> ProgressiveResult:
@@ -312,7 +313,8 @@ class _Run:
         if fitted:
             prediction = self.model.predict(X)
             if any(metric.scores or metric.name == "loss" for metric in self.metrics):
-                scores = self.model.decision_function(X)
+                score = getattr(self.model, "decision_function", None)
+                scores = prediction if score is None else score(X)
         elif (
             hasattr(self.model, "classes_")
             or getattr(self.model, "_estimator_type", "") == "classifier"

@@ -30,6 +30,8 @@ class ShuffledReader(Reader):
         X must be CSR.
     size : int, default=65536
         Rows that the reservoir holds.
+    max_values : int, default=2**21
+        Values that it holds; it is full when either is reached.
     batch_size : int, optional
         Rows of a batch; that of the inner reader by default.
     random_state : int, optional
@@ -50,6 +52,7 @@ class ShuffledReader(Reader):
         reader: Any,
         *,
         size: int = 65536,
+        max_values: int = 1 << 21,
         batch_size: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -57,6 +60,7 @@ class ShuffledReader(Reader):
         super().__init__(batch_size=batch_size or inner.batch_size, on_error=inner.on_error)
         self.reader = inner
         self.size = check_batch_size(size)
+        self.max_values = check_batch_size(max_values)
         self.name = inner.name
         self._generator = make_generator(random_state)
         self._empty()
@@ -83,21 +87,23 @@ class ShuffledReader(Reader):
             rest = _rows(self._mixed, slice(self._give, None))
             self._parts, self._waiting = [rest], rest[0].shape[0]
             self._mixed = None
-        while self._waiting < self.size and not self._dry:
+        values = sum(_count(part[0]) for part in self._parts)
+        while self._waiting < self.size and values < self.max_values and not self._dry:
             batch = next(self.reader, None)
             if batch is None:
                 self._dry = True
                 break
             self._parts.append(batch)
             self._waiting += batch[0].shape[0]
+            values += _count(batch[0])
         if not self._waiting:
             return False
-        whole = _join(self._parts)
-        order = self._generator.permutation(self._waiting)
-        self._mixed = _rows(whole, order)
-        self._next = 0
-        self._give = self._waiting if self._dry else max(1, self._waiting // 2)
+        rows, parts = self._waiting, self._parts
         self._parts, self._waiting = [], 0
+        order = self._generator.permutation(rows)
+        self._mixed = _rows(_join(parts), order)
+        self._next = 0
+        self._give = rows if self._dry else max(1, rows // 2)
         return True
 
     def _read_batch(self) -> tuple | None:
@@ -170,6 +176,10 @@ class ShuffledReader(Reader):
         self.reader.close()
 
 
+def _count(X: Any) -> int:
+    return int(X.nnz if hasattr(X, "nnz") else X.size)
+
+
 def _rows(batch: tuple, rows: Any) -> tuple:
     """Some rows of every part of a batch."""
     return tuple(
@@ -184,9 +194,9 @@ def _numbers(rows: Any, n: int) -> Any:
 
 
 def _join(parts: list[tuple]) -> tuple:
-    """Batches one after the other."""
+    """Batches one after the other; `parts` is emptied."""
     if len(parts) == 1:
-        return parts[0]
+        return parts.pop()
     X = vstack([part[0] for part in parts], format="csr")
     out: list[Any] = [X]
     for column in zip(*(part[1:] for part in parts)):
@@ -196,4 +206,5 @@ def _join(parts: list[tuple]) -> tuple:
             out.append([item for part in column for item in part])
         else:
             out.append(np.concatenate(column))
+    parts.clear()
     return tuple(out)

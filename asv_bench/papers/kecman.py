@@ -1,0 +1,349 @@
+"""Tables I-II and Figures 1-8 of Kecman and Melki, "Fast online algorithms for SVMs".
+
+    python -m asv_bench.papers.kecman --quick
+    python -m asv_bench.papers.kecman --full --parts table figures12 figures34 figures58 grid
+
+Table II: OL SVM (list 3b, one epoch) against LIBSVM over the paper's grid, C = 1e-4 .. 1e4
+times four widths, five folds: error of the best pair, mean error over the grid, and the time
+of all fits.  Figures 1-4: error and CPU time of every pair in the paper's order.  Figures
+5-8: OL SVM, NORMA and Pegaz on the chess board, as printed (outputs computed anew for every
+example) and with cached outputs.  Every figure is measured on one thread; results go to
+JSON and PNG files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asv_bench.papers import kernel_sets
+from asv_bench.papers.versus_libsvm import RESULTS
+from osvm import recipes
+from osvm.kernels import RBF
+from osvm.model_selection import cached_grid_search
+
+# Table II: error of SMO and OL SVM in percent, how many times faster OL SVM was.
+PUBLISHED = {
+    "cancer": (24.00, 25.62, 4.1),
+    "sonar": (34.70, 24.35, 3.68),
+    "vote": (22.68, 8.09, 1.89),
+    "eukaryotic": (36.05, 14.55, 5.67),
+    "prototask": (33.57, 11.28, 5.61),
+    "reuters": (5.65, 4.48, 4.10),
+    "chessboard 8000": (13.62, 4.27, 7.65),
+    "two normals 15000": (28.25, 7.82, 41.50),
+}
+PENALTIES = tuple(10.0**k for k in range(-4, 5))
+MAX_STEPS = 200_000  # of LIBSVM, per fit: broad kernels with a large C never end
+
+
+def scaled(data: kernel_sets.KernelSet) -> Any:
+    """All rows at mean 0 and variance 1 where the set asks for it."""
+    if not data.scale:
+        return data.X
+    return (data.X - data.X.mean(axis=0)) / (data.X.std(axis=0) + 1e-12)
+
+
+def fit_libsvm(X: Any, y: np.ndarray, C: float, gamma: float) -> tuple[Any, float]:
+    from sklearn.svm import SVC
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        begin = time.process_time()
+        model = SVC(C=C, gamma=gamma, max_iter=MAX_STEPS).fit(X, y)
+        return model, time.process_time() - begin
+
+
+# ------------------------------------------------------------------- Table II
+
+
+def table(names: list[str], limit: int | None, folds: int) -> dict[str, Any]:
+    """The grid of the paper for each set, by both learners."""
+    report: dict[str, Any] = {}
+    for name in names:
+        data = kernel_sets.load(name, limit)
+        X, y = scaled(data), data.y
+        gammas = [1 / (2 * s * s) for s in data.widths]
+        order = np.random.default_rng(0).permutation(len(y))
+        fold = np.empty(len(y), dtype=int)
+        fold[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % folds
+        pairs = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
+        smo = np.empty((len(gammas), len(PENALTIES), folds))
+        smo_seconds = online_seconds = 0.0
+        for g, gamma in enumerate(gammas):
+            for c, C in enumerate(PENALTIES):
+                for k, (train, test) in enumerate(pairs):
+                    model, seconds = fit_libsvm(X[train], y[train], C, gamma)
+                    smo_seconds += seconds
+                    smo[g, c, k] = np.mean(model.predict(X[test]) != y[test])
+                    machine = recipes.ol_svm(C, gamma=gamma, shuffle=True, random_state=0)
+                    begin = time.process_time()
+                    machine.fit(X[train], y[train])
+                    online_seconds += time.process_time() - begin
+        begin = time.process_time()
+        found = cached_grid_search(
+            X, y, C=PENALTIES, gamma=gammas, cv=pairs, random_state=0, refit=False
+        )
+        grid_seconds = time.process_time() - begin
+        online = 1 - found.scores
+        report[name] = {
+            "rows": len(y),
+            "libsvm_best": 100 * smo.mean(axis=2).min(),
+            "libsvm_mean": 100 * smo.mean(),
+            "ol_svm_best": 100 * online.mean(axis=2).min(),
+            "ol_svm_mean": 100 * online.mean(),
+            "libsvm_seconds": smo_seconds,
+            "ol_svm_seconds": online_seconds,
+            "cached_grid_seconds": grid_seconds,
+            "published": PUBLISHED.get(name),
+        }
+        print_row(name, report[name])
+    return report
+
+
+def print_row(name: str, r: dict[str, Any]) -> None:
+    smo, online, faster = r["published"] or (float("nan"),) * 3
+    print(
+        f"{name:18s} {r['rows']:6d} rows | error over the grid: LIBSVM {r['libsvm_mean']:5.2f} "
+        f"(best {r['libsvm_best']:5.2f}), OL SVM {r['ol_svm_mean']:5.2f} "
+        f"(best {r['ol_svm_best']:5.2f}) % | published {smo:5.2f} / {online:5.2f} % | "
+        f"{r['libsvm_seconds'] / r['ol_svm_seconds']:6.1f} x faster fit by fit, "
+        f"{r['libsvm_seconds'] / r['cached_grid_seconds']:7.1f} x as one grid "
+        f"(published {faster:g} x)",
+        flush=True,
+    )
+
+
+# --------------------------------------------------------------- Figures 1-4
+
+
+def sweep(name: str, limit: int | None) -> dict[str, Any]:
+    """Error and time for 6 C x 4 widths in the paper's order (widths within a C)."""
+    data = kernel_sets.load(name, limit)
+    rows = []
+    for C in (1e-4, 1e-2, 1e0, 1e1, 1e2, 1e4):
+        for width in data.widths:
+            gamma = 1 / (2 * width * width)
+            smo, smo_seconds = fit_libsvm(data.X, data.y, C, gamma)
+            machine = recipes.ol_svm(C, gamma=gamma, shuffle=True, random_state=0)
+            seconds = np.inf
+            for _ in range(2):
+                begin = time.process_time()
+                machine.fit(data.X, data.y)
+                seconds = min(seconds, time.process_time() - begin)
+            rows.append(
+                {
+                    "C": C,
+                    "sigma": width,
+                    "libsvm_error": 100 * float(np.mean(smo.predict(data.X_test) != data.y_test)),
+                    "ol_svm_error": 100
+                    * float(np.mean(machine.predict(data.X_test) != data.y_test)),
+                    "libsvm_seconds": smo_seconds,
+                    "ol_svm_seconds": seconds,
+                    "columns": machine.column_stats_["computed"],
+                }
+            )
+    times = np.array([[r["libsvm_seconds"], r["ol_svm_seconds"]] for r in rows])
+    variation = times.max(axis=0) / times.min(axis=0)
+    slowest = times.max(axis=0) / np.median(times, axis=0)
+    print(
+        f"{name}, {data.X.shape[0]} rows, 24 pairs: largest over smallest time LIBSVM "
+        f"{variation[0]:.1f} x, OL SVM {variation[1]:.1f} x; largest over median "
+        f"{slowest[0]:.1f} x and {slowest[1]:.1f} x",
+        flush=True,
+    )
+    return {"rows": rows, "variation": variation.tolist(), "slowest": slowest.tolist()}
+
+
+def plot_sweep(found: dict[str, Any], title: str, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.6))
+    for key, label in (("libsvm", "LIBSVM"), ("ol_svm", "OL SVM")):
+        for axis, what in zip(axes, ("error", "seconds")):
+            axis.plot([r[f"{key}_{what}"] for r in found["rows"]], marker=".", label=label)
+    axes[0].set_ylabel("test error, %")
+    axes[1].set_ylabel("CPU time, s")
+    axes[1].set_yscale("log")
+    for axis in axes:
+        axis.set_xlabel("run: C rising, widths within each C")
+        axis.legend()
+    figure.suptitle(title)
+    figure.tight_layout()
+    figure.savefig(path, dpi=80)
+    plt.close(figure)
+
+
+# --------------------------------------------------------------- Figures 5-8
+
+
+def run_printed(K: np.ndarray, y: np.ndarray, rule: str, C: float) -> np.ndarray:
+    """A list as printed: the output of every example is a dot product with all of alpha."""
+    alpha, beta = np.zeros(len(y)), np.zeros(len(y))
+    for i in range(len(y)):
+        eta = C * np.sqrt(2 / (i + 1))
+        if rule == "pegaz":
+            alpha = eta * beta
+        violates = y[i] * (K[i] @ alpha) < 1
+        if rule == "norma":
+            kept = alpha[i]
+            alpha *= 1 - eta / C
+            alpha[i] = eta * y[i] if violates else kept
+        elif violates and rule == "pegaz":
+            beta[i] += y[i]
+        elif violates:
+            alpha[i] += eta * y[i]
+    return eta * beta if rule == "pegaz" else alpha
+
+
+def compare_online(name: str, limit: int | None) -> dict[str, Any]:
+    """OL SVM, NORMA and Pegaz over the 24 pairs, as printed and with cached outputs."""
+    data = kernel_sets.load(name, limit)
+    order = np.random.default_rng(0).permutation(len(data.y))
+    X, y = data.X[order], data.y[order].astype(float)
+    makers = {
+        "ol_svm": recipes.ol_svm,
+        "norma": lambda C, **o: recipes.norma_cached(C, printed=True, **o),
+        "pegaz": recipes.pegaz,
+    }
+    rows = []
+    for C in (1e-4, 1e-2, 1e0, 1e1, 1e2, 1e4):
+        for width in data.widths:
+            kernel = RBF(gamma=1 / (2 * width * width))
+            K, K_test = kernel(X), kernel(data.X_test, X)
+            row: dict[str, Any] = {"C": C, "sigma": width}
+            for rule, maker in makers.items():
+                begin = time.process_time()
+                alpha = run_printed(K, y, rule, C)
+                row[f"{rule}_printed_seconds"] = time.process_time() - begin
+                error = np.mean(np.where(K_test @ alpha >= 0, 1, -1) != data.y_test)
+                row[f"{rule}_printed_error"] = 100 * float(error)
+                machine = maker(C, gamma=kernel.gamma)
+                begin = time.process_time()
+                machine.fit(X, y)
+                row[f"{rule}_cached_seconds"] = time.process_time() - begin
+                error = np.mean(machine.predict(data.X_test) != data.y_test)
+                row[f"{rule}_cached_error"] = 100 * float(error)
+            rows.append(row)
+    for rule in makers:
+        printed, cached = (
+            np.array([r[f"{rule}_{form}_seconds"] for r in rows]) for form in ("printed", "cached")
+        )
+        errors = np.array([r[f"{rule}_cached_error"] for r in rows])
+        print(
+            f"{rule:7s} error {errors.min():5.2f} (mean {errors.mean():5.2f}) %, "
+            f"time of 24 runs: {printed.sum():.2f} s on a ready kernel matrix as printed, "
+            f"{cached.sum():.2f} s with cached outputs, kernel included",
+            flush=True,
+        )
+    return {"rows": rows}
+
+
+def plot_online(found: dict[str, Any], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, 2, figsize=(10, 6.5))
+    for line, form in enumerate(("printed", "cached")):
+        for rule, label in (("ol_svm", "OL SVM"), ("norma", "NORMA"), ("pegaz", "Pegaz")):
+            for axis, what in zip(axes[line], ("error", "seconds")):
+                values = [r[f"{rule}_{form}_{what}"] for r in found["rows"]]
+                axis.plot(values, marker=".", label=label)
+        axes[line][0].set_ylabel(f"test error, % ({form})")
+        axes[line][1].set_ylabel(f"CPU time, s ({form})")
+        axes[line][0].legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=80)
+    plt.close(figure)
+
+
+# --------------------------------------------------------------------- the grid
+
+
+def grid(name: str, limit: int | None, n_C: int) -> dict[str, Any]:
+    """The cached grid against GridSearchCV over SVC: same C, widths and folds."""
+    from sklearn.model_selection import GridSearchCV, StratifiedKFold
+    from sklearn.svm import SVC
+
+    data = kernel_sets.load(name, limit)
+    gammas = [1 / (2 * s * s) for s in data.widths]
+    penalties = list(np.logspace(-2, 2, n_C))
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    report: dict[str, Any] = {"rows": int(data.X.shape[0])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        begin = time.process_time()
+        search = GridSearchCV(
+            SVC(max_iter=MAX_STEPS), {"C": penalties, "gamma": gammas}, cv=folds, refit=False
+        ).fit(data.X, data.y)
+        report["GridSearchCV(SVC)"] = (
+            time.process_time() - begin,
+            100 * (1 - search.best_score_),
+        )
+    for label, options in (
+        ("ol_svm", {}),
+        ("ol_svm 3 epochs", {"epochs": 3}),
+        (
+            "kernel_adatron",
+            {"solver": "kernel_adatron", "tol": 0.01, "epochs": 20, "fit_intercept": True},
+        ),
+    ):
+        begin = time.process_time()
+        found = cached_grid_search(
+            data.X, data.y, C=penalties, gamma=gammas, cv=folds, random_state=0, refit=False,
+            **options,
+        )  # fmt: skip
+        report[label] = (time.process_time() - begin, 100 * (1 - found.best_score_))
+    base = report["GridSearchCV(SVC)"][0]
+    print(f"{name}, {report['rows']} rows, {n_C} x {len(gammas)} x 5 folds")
+    for label, value in report.items():
+        if label != "rows":
+            print(f"  {label:20s} {value[0]:8.2f} s {base / value[0]:7.1f} x  {value[1]:5.2f} %")
+    return report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="1,500 rows at most (the default)")
+    size.add_argument("--full", action="store_true", help="all rows: hours, because of LIBSVM")
+    parts = ("table", "figures12", "figures34", "figures58", "grid")
+    parser.add_argument("--parts", nargs="*", choices=parts, default=parts)
+    parser.add_argument("--sets", nargs="*", help="sets of the table")
+    parser.add_argument("--limit", type=int, help="training rows at most")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    limit = options.limit or (None if options.full else 1500)
+    out: Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    report: dict[str, Any] = {"limit": limit}
+    if "table" in options.parts:
+        names = options.sets or list(PUBLISHED)
+        report["table"] = table(names, limit, 5 if options.full else 3)
+    if "figures12" in options.parts:
+        report["figures12"] = sweep("two normals 15000", limit)
+        plot_sweep(report["figures12"], "Two normals", out / "kecman_figures_1_2.png")
+    if "figures34" in options.parts:
+        report["figures34"] = sweep("reuters", limit)
+        plot_sweep(report["figures34"], "Reuters", out / "kecman_figures_3_4.png")
+    if "figures58" in options.parts:
+        report["figures58"] = compare_online("chessboard 4992", limit)
+        plot_online(report["figures58"], out / "kecman_figures_5_8.png")
+    if "grid" in options.parts:
+        report["grid"] = grid("chessboard 4992", limit, 5)
+    (out / "kecman.json").write_text(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,382 @@
+"""A grid over C, kernel width and folds in which one kernel column serves all models.
+
+For one kernel, every value of C, every fold and every class is one more output of the same
+learner (`osvm._cached_loop`): a row's kernel column is computed once and all outputs that it
+corrects are updated by one matrix product.  Rows that a fold holds out are masked, but their
+outputs are kept up to date like all others, so validation costs nothing.  The adatron on
+working sets shares columns through the cache instead, and goes on from each C to the next.
+
+Invariants
+- an output learns from its fold's training rows only;
+- the same order of rows serves all models of one search.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osvm import _validate, kernels, solvers
+from osvm._cached import split_outputs
+from osvm._labels import LabelIndex
+from osvm._params import check_bool, check_integer, check_number, make_generator
+
+__all__ = ["CachedGridSearch", "cached_grid_search"]
+
+Array = NDArray[Any]
+
+
+@dataclass
+class CachedGridSearch:
+    """What `cached_grid_search` found.
+
+    Attributes
+    ----------
+    C, gamma : arrays
+        The grid.
+    scores : array, shape (n_gamma, n_C, n_folds)
+        Share of held-out rows that were classified correctly.
+    best_params_ : dict
+        With the largest mean score; the smallest C, then the first gamma, among equals.
+    best_score_ : float
+    best_estimator_ : KernelClassifier or None
+        Fitted on all rows with `refit`.
+    seconds : array, shape (n_gamma,)
+        Wall time of each kernel.
+    cv_results_ : dict of arrays
+        One entry per pair of parameters, named as scikit-learn names them.
+    """
+
+    C: Array
+    gamma: Array
+    scores: Array
+    seconds: Array
+    best_params_: dict[str, Any] = field(default_factory=dict)
+    best_score_: float = float("nan")
+    best_estimator_: Any = None
+
+    def __post_init__(self) -> None:
+        mean = self.scores.mean(axis=2)
+        flat = int(np.argmax(mean.T))  # C-major: the smallest C among equals
+        i_C, i_gamma = divmod(flat, len(self.gamma))
+        self.best_params_ = {"C": self.C[i_C].item(), "gamma": self.gamma[i_gamma].item()}
+        self.best_score_ = float(mean[i_gamma, i_C])
+
+    @property
+    def cv_results_(self) -> dict[str, Array]:
+        n_gamma, n_C, n_folds = self.scores.shape
+        flat = self.scores.reshape(n_gamma * n_C, n_folds)
+        results: dict[str, Array] = {
+            "param_gamma": np.repeat(self.gamma, n_C),
+            "param_C": np.tile(self.C, n_gamma),
+            "mean_test_score": flat.mean(axis=1),
+            "std_test_score": flat.std(axis=1),
+        }
+        for fold in range(n_folds):
+            results[f"split{fold}_test_score"] = flat[:, fold]
+        order = np.argsort(-results["mean_test_score"], kind="stable")
+        rank = np.empty(len(order), dtype=np.int32)
+        rank[order] = np.arange(1, len(order) + 1)
+        results["rank_test_score"] = rank
+        return results
+
+    def predict(self, X: Any) -> Array:
+        """Labels by `best_estimator_`."""
+        if self.best_estimator_ is None:
+            raise AttributeError("no estimator was fitted: use refit=True")
+        labels: Array = self.best_estimator_.predict(X)
+        return labels
+
+
+def cached_grid_search(
+    X: Any,
+    y: Any,
+    *,
+    C: Sequence[float] | Array = (0.01, 0.1, 1.0, 10.0, 100.0),
+    gamma: Sequence[float] | Array = (0.01, 0.1, 1.0, 10.0),
+    cv: Any = 5,
+    solver: Any = "ol_svm",
+    kernel: str = "rbf",
+    degree: int = 3,
+    coef0: float = 0.0,
+    epochs: int = 1,
+    tol: float | None = None,
+    fit_intercept: bool = False,
+    average: bool = False,
+    shuffle: bool = True,
+    random_state: Any = None,
+    cache_mb: float = 200.0,
+    refit: bool = True,
+    verbose: bool = False,
+) -> CachedGridSearch:
+    """Cross-validate a kernel learner with cached outputs over C and gamma.
+
+    Parameters
+    ----------
+    X : array or CSR matrix, shape (n, d)
+    y : array of n labels
+    C, gamma : sequences of numbers
+        The grid.
+    cv : int, splitter or iterable, default=5
+        Number of stratified folds, an object with ``split(X, y)``, or pairs of index arrays
+        (train, test).
+    solver : str or object, default="ol_svm"
+        "ol_svm", "norma_cached", "pegaz" or "kernel_adatron".
+    kernel, degree, coef0, epochs, tol, fit_intercept, average, shuffle, random_state, cache_mb
+        As for :class:`osvm.KernelClassifier`.
+    refit : bool, default=True
+        Fit a classifier with the best parameters on all rows.
+    verbose : bool, default=False
+        Print a line per kernel.
+
+    Returns
+    -------
+    CachedGridSearch
+
+    Examples
+    --------
+    >>> from osvm.datasets import make_chessboard
+    >>> from osvm.model_selection import cached_grid_search
+    >>> X, y = make_chessboard(600, random_state=0)
+    >>> found = cached_grid_search(X, y, C=[1, 10], gamma=[0.01, 3.0], cv=3, epochs=3,
+    ...                            random_state=0, refit=False)
+    >>> found.best_params_["gamma"], found.scores.shape
+    (3.0, (2, 2, 3))
+    """
+    part = solvers.get(solver)
+    if part.name not in ("ol_svm", "norma_cached", "pegaz", "kernel_adatron"):
+        raise ValueError(f"solver {part.name!r} has no C to search over, or cannot share columns")
+    if average and part.name == "kernel_adatron":
+        raise ValueError("solver 'kernel_adatron' is searched without average")
+    if tol is not None and not part.takes_tol:
+        raise ValueError(f"solver {part.name!r} takes no tol")
+    source, rows, labels = _validate.check_X_y(X, y, estimator_name="cached_grid_search")
+    index = LabelIndex.of(labels)
+    if len(index) < 2:
+        raise ValueError("y holds one class only")
+    codes = index.encode(labels)
+    penalties = _numbers("C", C)
+    gammas = _numbers("gamma", gamma)
+    rng = make_generator(random_state)
+    masks = _fold_masks(cv, rows, codes, rng)
+    check_integer("epochs", epochs, 1)
+    check_bool("shuffle", shuffle)
+    orders = [
+        rng.permutation(source.n_rows) if shuffle else np.arange(source.n_rows)
+        for _ in range(epochs)
+    ]
+    plan = _Plan(
+        rows,
+        codes,
+        split_outputs(codes, len(index)),
+        masks,
+        penalties,
+        orders,
+        part,
+        bool(fit_intercept),
+        bool(average),
+        tol,
+        cache_mb,
+    )
+    known = kernels.parameters(kernel)
+    if "gamma" not in known:
+        raise ValueError(f"kernel {kernel!r} has no gamma to search over")
+    extra = {k: v for k, v in {"degree": degree, "coef0": coef0}.items() if k in known}
+    scores = np.empty((len(gammas), len(penalties), len(masks)))
+    seconds = np.empty(len(gammas))
+    for g, width in enumerate(gammas):
+        begin = time.perf_counter()
+        scores[g] = plan.score(kernels.get(kernel, gamma=float(width), **extra))
+        seconds[g] = time.perf_counter() - begin
+        if verbose:
+            _report(g, gammas, penalties, scores, seconds)
+    found = CachedGridSearch(penalties, gammas, scores, seconds)
+    if refit:
+        from osvm.kernel import KernelClassifier
+
+        found.best_estimator_ = KernelClassifier(
+            solver=part,
+            kernel=kernel,
+            degree=degree,
+            coef0=coef0,
+            epochs=epochs,
+            tol=tol,
+            fit_intercept=fit_intercept,
+            average=average,
+            shuffle=shuffle,
+            random_state=random_state,
+            cache_mb=cache_mb,
+            **found.best_params_,
+        ).fit(X, y)
+    return found
+
+
+@dataclass
+class _Plan:
+    """Everything but the kernel."""
+
+    rows: Any
+    codes: Array
+    Y: Array  # (n_classes or 1, n)
+    masks: Array  # (n_folds, n): the training rows
+    penalties: Array
+    orders: list[Array]
+    part: solvers.CachedSolver
+    bias: bool
+    average: bool
+    tol: float | None
+    cache_mb: float
+
+    def score(self, kernel: kernels.Kernel) -> Array:
+        """(n_C, n_folds) accuracies on held-out rows."""
+        if isinstance(self.part, solvers.Adatron) and self.part.selection != "order":
+            return self._score_sets(kernel)
+        outputs = self._online_outputs(kernel)
+        scores = np.empty((len(self.penalties), len(self.masks)))
+        for c in range(len(self.penalties)):
+            for fold, mask in enumerate(self.masks):
+                scores[c, fold] = self._accuracy(outputs[c, fold], mask)
+        return scores
+
+    def _accuracy(self, outputs: Array, mask: Array) -> float:
+        held = ~mask
+        if len(outputs) == 1:
+            guess = (outputs[0, held] > 0).astype(np.int64)
+        else:
+            guess = outputs[:, held].argmax(axis=0)
+        return float(np.mean(guess == self.codes[held]))
+
+    def _online_outputs(self, kernel: kernels.Kernel) -> Array:
+        """(n_C, n_folds, n_classes, n) outputs; all learnt in the same passes."""
+        from osvm._cached_loop import OnlineLoop
+
+        assert isinstance(self.part, solvers._Sequential)
+        n_C, n_folds, n_out = len(self.penalties), len(self.masks), len(self.Y)
+        n = self.Y.shape[1]
+        Y = np.tile(self.Y, (n_C * n_folds, 1))
+        mask = np.repeat(np.tile(self.masks, (n_C, 1)), n_out, axis=0)
+        C = np.repeat(self.penalties, n_folds * n_out)
+        rule, numbers = self.part._rule()
+        options: dict[str, Any] = dict(numbers)
+        offset = 1.0 if self.bias and rule == "adatron" else 0.0
+        columns = solvers.make_columns(
+            self.rows,
+            kernel,
+            dtype=self.part.dtype,
+            cache_mb=self.cache_mb,
+            offset=offset,
+            max_columns=1 if len(self.orders) == 1 else None,
+        )
+        loop = OnlineLoop(
+            columns,
+            Y,
+            rule,
+            C,
+            mask=mask,
+            bias=self.bias and not offset,
+            average=self.average,
+            **options,
+        )
+        for order in self.orders:
+            loop.run(order)
+        outputs = loop.outputs_
+        if self.average:  # the outputs kept are those of the last coefficients
+            outputs = np.zeros_like(outputs)
+            alpha = loop.alpha_
+            used = np.flatnonzero(alpha.any(axis=0))
+            for part in np.array_split(used, max(1, len(used) // 256)):
+                outputs += alpha[:, part] @ columns.take(part)
+            outputs += loop.bias_[:, None]
+        return outputs.reshape(n_C, n_folds, n_out, n)
+
+    def _score_sets(self, kernel: kernels.Kernel) -> Array:
+        """The adatron on working sets: columns shared by the cache, C by C from the last."""
+        assert isinstance(self.part, solvers.Adatron)
+        single = self.part.selection == "largest"
+        order = self.orders[0]
+        offset = 1.0 if self.bias and single else 0.0
+        columns = solvers.make_columns(
+            self.rows,
+            kernel,
+            dtype=self.part.dtype,
+            cache_mb=self.cache_mb,
+            offset=offset,
+            order=order,
+        )
+        scores = np.empty((len(self.penalties), len(self.masks)))
+        rising = np.argsort(self.penalties, kind="stable")
+        for fold, mask in enumerate(self.masks):
+            before: list[Any] = [None] * len(self.Y)
+            for c in rising:
+                outputs = np.empty(self.Y.shape)
+                for q, y in enumerate(self.Y):
+                    machine, _ = solvers.solve_sets(
+                        columns,
+                        y[order],
+                        self.penalties[c] * mask[order],
+                        bias=self.bias and not single,
+                        size=1 if single else self.part.working_set,
+                        tol=1e-3 if self.tol is None else self.tol,
+                        epochs=len(self.orders),
+                        grow=not single,
+                        start=before[q],
+                    )
+                    before[q] = machine.alpha_
+                    outputs[q, order] = machine.outputs + (machine.b if machine.bias else 0.0)
+                scores[c, fold] = self._accuracy(outputs, mask)
+        return scores
+
+
+# ----------------------------------------------------------------------- helpers
+
+
+def _numbers(name: str, values: Any) -> Array:
+    values = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if values.ndim != 1 or len(values) == 0:
+        raise ValueError(f"{name} must be a list of numbers")
+    for value in values:
+        check_number(name, float(value), 0, low_open=True)
+    return values
+
+
+def _fold_masks(cv: Any, rows: Any, codes: Array, rng: np.random.Generator) -> Array:
+    """(n_folds, n) masks of training rows."""
+    n = len(codes)
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        k = check_integer("cv", cv, 2)
+        if n < k:
+            raise ValueError(f"{k} folds need at least as many rows, got {n}")
+        order = rng.permutation(n)
+        order = order[np.argsort(codes[order], kind="stable")]  # classes spread over the folds
+        fold = np.empty(n, dtype=np.intp)
+        fold[order] = np.arange(n) % k
+        return np.array([fold != i for i in range(k)])
+    pairs: Iterable[Any] = cv.split(rows, codes) if hasattr(cv, "split") else cv
+    masks = []
+    for train, test in pairs:
+        mask = np.zeros(n, dtype=bool)
+        mask[train] = True
+        if mask[test].any():
+            raise ValueError("cv: a fold's test rows are among its training rows")
+        if mask.sum() + len(np.unique(test)) != n:
+            raise ValueError("cv: training and test rows of a fold must make up all rows")
+        masks.append(mask)
+    if not masks:
+        raise ValueError("cv has no folds")
+    return np.array(masks)
+
+
+def _report(g: int, gammas: Array, penalties: Array, scores: Array, seconds: Array) -> None:
+    mean = scores[g].mean(axis=1)
+    best = int(np.argmax(mean))
+    sys.stderr.write(
+        f"kernel {g + 1}/{len(gammas)}: gamma={gammas[g]:g} best {100 * mean[best]:.2f}% "
+        f"at C={penalties[best]:g}, {seconds[g]:.2f} s\n"
+    )
+    sys.stderr.flush()

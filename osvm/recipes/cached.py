@@ -1,0 +1,423 @@
+"""Kernel learners over a fixed training set with cached outputs, as configured classifiers.
+
+(4) Vishwanathan, Schraudolph, Smola, "Step Size Adaptation in RKHS" (JMLR 2006), section 3,
+which surveys the perceptron family; (5) Kecman and Melki, "Fast online algorithms for support
+vector machines".  Every recipe takes further parameters of `KernelClassifier` as keywords.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osvm import solvers
+from osvm.alma import AlmaClassifier
+from osvm.kernel import KernelClassifier
+
+__all__ = [
+    "alma",
+    "ballseptron",
+    "kernel_adatron",
+    "kernel_perceptron",
+    "lasvm",
+    "norma_cached",
+    "ol_svm",
+    "pegaz",
+    "voted_perceptron",
+]
+
+
+def ol_svm(
+    C: float = 1.0,
+    kernel: Any = "rbf",
+    gamma: float | str = "scale",
+    epochs: int = 1,
+    regularized: bool = False,
+    fit_intercept: bool = False,
+    **options: Any,
+) -> KernelClassifier:
+    """OL SVM of Kecman and Melki: a kernel column is touched only when its row violates.
+
+    Source (5), list 3b, or 3a with ``regularized=True`` (with the branch of the
+    non-violators that the list misprints).  Sets solver="ol_svm", shuffle=False; steps are
+    C sqrt(2/t).
+
+    Parameters
+    ----------
+    C : float
+    kernel, gamma : as for KernelClassifier
+    epochs : int
+        Passes over the rows; learning ends after one that changes nothing.
+    regularized : bool
+        Shrink the coefficient of the visited row.
+    fit_intercept : bool
+        Learn an offset by the same steps, (6) and (7).
+    **options
+        Further parameters of `KernelClassifier`: average, shuffle, random_state, cache_mb.
+
+    Examples
+    --------
+    >>> from osvm import recipes
+    >>> from osvm.datasets import make_two_normals
+    >>> X, y = make_two_normals(400, random_state=0)
+    >>> recipes.ol_svm(C=1.0, gamma=0.5).fit(X, y).score(X, y) > 0.85
+    True
+    """
+    return _classifier(
+        solvers.OlSvm(**_own(options, regularized=regularized)),
+        options,
+        C=C,
+        kernel=kernel,
+        gamma=gamma,
+        epochs=epochs,
+        fit_intercept=fit_intercept,
+    )
+
+
+def norma_cached(
+    C: float = 1.0,
+    kernel: Any = "rbf",
+    gamma: float | str = "scale",
+    epochs: int = 1,
+    printed: bool = False,
+    fit_intercept: bool = False,
+    **options: Any,
+) -> KernelClassifier:
+    """NORMA as list 1 of source (5), with cached outputs and the shrink as a scalar.
+
+    The subgradient step (all coefficients shrink, eta y is added to the visited one); with
+    ``printed=True`` the list as printed, which overwrites the visited coefficient and does
+    not shrink it.  Sets solver="norma_cached", shuffle=False.
+
+    Parameters
+    ----------
+    C, kernel, gamma, epochs, fit_intercept : as for `ol_svm`
+    printed : bool
+    **options
+        Further parameters of `KernelClassifier`.
+
+    Examples
+    --------
+    >>> from osvm import recipes
+    >>> from osvm.datasets import make_two_normals
+    >>> X, y = make_two_normals(400, random_state=0)
+    >>> recipes.norma_cached(gamma=0.5).fit(X, y).score(X, y) > 0.85
+    True
+    """
+    return _classifier(
+        solvers.CachedNorma(**_own(options, printed=printed)),
+        options,
+        C=C,
+        kernel=kernel,
+        gamma=gamma,
+        epochs=epochs,
+        fit_intercept=fit_intercept,
+    )
+
+
+def pegaz(
+    C: float = 1.0,
+    kernel: Any = "rbf",
+    gamma: float | str = "scale",
+    epochs: int = 1,
+    fit_intercept: bool = False,
+    **options: Any,
+) -> KernelClassifier:
+    """Pegaz, list 2 of source (5): alpha = eta beta, where beta counts violations.
+
+    Sets solver="pegaz", shuffle=False.
+
+    Parameters
+    ----------
+    C, kernel, gamma, epochs, fit_intercept : as for `ol_svm`
+    **options
+        Further parameters of `KernelClassifier`.
+
+    Examples
+    --------
+    >>> from osvm import recipes
+    >>> from osvm.datasets import make_two_normals
+    >>> X, y = make_two_normals(400, random_state=0)
+    >>> recipes.pegaz(gamma=0.5).fit(X, y).score(X, y) > 0.85
+    True
+    """
+    return _classifier(
+        solvers.Pegaz(**_own(options)),
+        options,
+        C=C,
+        kernel=kernel,
+        gamma=gamma,
+        epochs=epochs,
+        fit_intercept=fit_intercept,
+    )
+
+
+def kernel_perceptron(
+    kernel: Any = "rbf",
+    gamma: float | str = "scale",
+    epochs: int = 1,
+    fit_intercept: bool = False,
+    **options: Any,
+) -> KernelClassifier:
+    """Kernel perceptron: a mistake (a score of 0 is one) adds y to the row's coefficient.
+
+    Source (4), section 3.  Sets solver="kernel_perceptron", shuffle=False.
+
+    Parameters
+    ----------
+    kernel, gamma, epochs, fit_intercept : as for `ol_svm`
+    **options
+        Further parameters of `KernelClassifier`.
+
+    Examples
+    --------
+    >>> from osvm import recipes
+    >>> recipes.kernel_perceptron(gamma=1.0).fit([[0.0], [1.0], [5.0]], [0, 0, 1]).n_support_
+    2
+    """
+    return _classifier(
+        solvers.Perceptron(**_own(options)),
+        options,
+        kernel=kernel,
+        gamma=gamma,
+        epochs=epochs,
+        fit_intercept=fit_intercept,
+    )
+
+
+def voted_perceptron(
+    kernel: Any = "rbf",
+    gamma: float | str = "scale",
+    epochs: int = 1,
+    average: bool = False,
+    fit_intercept: bool = False,
+    **options: Any,
+) -> KernelClassifier:
+    """Voted perceptron: all iterates vote, each weighted by the steps it survived.
+
+    Freund and Schapire (1999), in source (4), section 3; ``average=True`` adds the iterates'
+    scores instead of their signs.  Sets solver="kernel_perceptron", shuffle=False.
+
+    Parameters
+    ----------
+    kernel, gamma, epochs, fit_intercept : as for `ol_svm`
+    average : bool
+        The averaged perceptron.
+    **options
+        Further parameters of `KernelClassifier`.
+
+    Examples
+    --------
+    >>> from osvm import recipes
+    >>> from osvm.datasets import make_two_normals
+    >>> X, y = make_two_normals(400, random_state=0)
+    >>> recipes.voted_perceptron(gamma=0.5).fit(X, y).score(X, y) > 0.85
+    True
+    """
+    return _classifier(
+        solvers.Perceptron(**_own(options, combine="average" if average else "vote")),
+        options,
+        kernel=kernel,
+        gamma=gamma,
+        epochs=epochs,
+        fit_intercept=fit_intercept,
+    )
+
+
+def kernel_adatron(
+    C: float = 1.0,
+    kernel: Any = "rbf",
+    gamma: float | str = "scale",
+    epochs: int = 100,
+    tol: float = 1e-3,
+    selection: str = "blocks",
+    eta: float | None = None,
+    working_set: int = 128,
+    fit_intercept: bool = True,
+    **options: Any,
+) -> KernelClassifier:
+    """Kernel adatron: alpha_i <- clip(alpha_i + eta (1 - y_i o_i), 0, C).
+
+    Friess, Cristianini and Campbell (1998), in source (4), section 3; all coefficients start
+    at 0.  It solves the support vector machine's own problem.  Sets solver="kernel_adatron",
+    shuffle=False.
+
+    Parameters
+    ----------
+    C, kernel, gamma : as for `ol_svm`
+    epochs : int
+        Passes over the rows at most; with working sets, rows in sets over rows.
+    tol : float
+        Learning ends when no violation |1 - y f| of a row that may move exceeds it.
+    selection : {"blocks", "largest", "order"}
+        The next example: sets of large violators solved together (by far the fastest), the
+        largest violation, or the rows in turn.
+    eta : float, optional
+        Step size with ``selection="order"``; the exact step 1/k(x, x) by default.
+    working_set : int
+        Rows in a set.
+    fit_intercept : bool
+        With "blocks" the support vector machine's offset, and steps move weight between
+        pairs of rows; otherwise that of a constant feature.
+    **options
+        Further parameters of `KernelClassifier`.
+
+    Examples
+    --------
+    >>> from osvm import recipes
+    >>> from osvm.datasets import make_chessboard
+    >>> X, y = make_chessboard(800, random_state=0)
+    >>> recipes.kernel_adatron(C=1000, gamma=2.0).fit(X, y).score(X, y) > 0.98
+    True
+    """
+    return _classifier(
+        solvers.Adatron(**_own(options, selection=selection, eta=eta, working_set=working_set)),
+        options,
+        C=C,
+        kernel=kernel,
+        gamma=gamma,
+        epochs=epochs,
+        tol=tol,
+        fit_intercept=fit_intercept,
+    )
+
+
+def lasvm(
+    C: float = 1.0,
+    kernel: Any = "rbf",
+    gamma: float | str = "scale",
+    epochs: int = 1,
+    tol: float = 1e-3,
+    finish: bool = True,
+    **options: Any,
+) -> KernelClassifier:
+    """LASVM: PROCESS each example, REPROCESS the active set, finish at the end.
+
+    Bordes, Ertekin, Weston and Bottou (2005), in source (4), section 3.  Sets
+    solver="lasvm", fit_intercept=True, shuffle=False.
+
+    Parameters
+    ----------
+    C, kernel, gamma, epochs : as for `ol_svm`
+    tol : float
+        A pair of rows violates when their gradients differ by more.
+    finish : bool
+        After each epoch, REPROCESS until no active pair violates.
+    **options
+        Further parameters of `KernelClassifier`.
+
+    Examples
+    --------
+    >>> from osvm import recipes
+    >>> from osvm.datasets import make_two_normals
+    >>> X, y = make_two_normals(400, random_state=0)
+    >>> recipes.lasvm(gamma=0.5).fit(X, y).score(X, y) > 0.85
+    True
+    """
+    return _classifier(
+        solvers.LaSvm(**_own(options, finish=finish)),
+        options,
+        C=C,
+        kernel=kernel,
+        gamma=gamma,
+        epochs=epochs,
+        tol=tol,
+        fit_intercept=True,
+    )
+
+
+def ballseptron(
+    radius: float = 0.1,
+    kernel: Any = "rbf",
+    gamma: float | str = "scale",
+    epochs: int = 1,
+    **options: Any,
+) -> KernelClassifier:
+    """Ballseptron: if the ball around a row meets the boundary, learn its worst point.
+
+    Shalev-Shwartz and Singer (2005), in source (4), section 3: when y w.x < r ||w||, the
+    perceptron step is made with x - r y w/||w||.  Sets solver="ballseptron", shuffle=False.
+
+    Parameters
+    ----------
+    radius : float
+        r, in the kernel's space.
+    kernel, gamma, epochs : as for `ol_svm`
+    **options
+        Further parameters of `KernelClassifier`.
+
+    Examples
+    --------
+    >>> from osvm import recipes
+    >>> from osvm.datasets import make_two_normals
+    >>> X, y = make_two_normals(400, random_state=0)
+    >>> recipes.ballseptron(0.05, gamma=0.5, epochs=2).fit(X, y).score(X, y) > 0.8
+    True
+    """
+    return _classifier(
+        solvers.Ballseptron(**_own(options, radius=radius)),
+        options,
+        kernel=kernel,
+        gamma=gamma,
+        epochs=epochs,
+    )
+
+
+def alma(
+    p: float = 2.0,
+    slack: float = 0.9,
+    kernel: Any = None,
+    gamma: float | str = "scale",
+    epochs: int = 1,
+    margin: float | None = None,
+    step: float | None = None,
+    **options: Any,
+) -> KernelClassifier | AlmaClassifier:
+    """ALMA_p: perceptron steps towards (1 - slack) of the largest p-norm margin.
+
+    Gentile (2001), in source (4), section 3.  Linear on sparse or dense rows for any p of at
+    least 2; with a kernel for p = 2.  Sets shuffle=False.
+
+    Parameters
+    ----------
+    p : float
+        Norm of the rows.
+    slack : float
+        Gentile's alpha, in (0, 1].
+    kernel : str, object or callable, optional
+        None is linear, with weights.
+    gamma, epochs : as for `ol_svm`
+    margin, step : float, optional
+        Gentile's B and C; sqrt(8)/slack and sqrt(2) by default.
+    **options
+        Further parameters of `AlmaClassifier` or, with a kernel, of `KernelClassifier`.
+
+    Examples
+    --------
+    >>> from osvm import recipes
+    >>> recipes.alma(p=6)
+    AlmaClassifier(p=6)
+    >>> recipes.alma(kernel="rbf", gamma=1.0).fit([[0.0], [5.0]], [0, 1]).predict([[0.2]])
+    array([0])
+    """
+    if kernel is None:
+        return AlmaClassifier(p=p, slack=slack, margin=margin, step=step, epochs=epochs, **options)
+    if p != 2.0:
+        raise ValueError("ALMA has a kernel form for p = 2 only")
+    return _classifier(
+        solvers.Alma(**_own(options, slack=slack, margin=margin, step=step)),
+        options,
+        kernel=kernel,
+        gamma=gamma,
+        epochs=epochs,
+    )
+
+
+def _own(options: dict[str, Any], **parameters: Any) -> dict[str, Any]:
+    """The solver's parameters; takes `dtype` of the columns out of the options."""
+    if "dtype" in options:
+        parameters["dtype"] = options.pop("dtype")
+    return parameters
+
+
+def _classifier(part: Any, options: dict[str, Any], **parameters: Any) -> KernelClassifier:
+    return KernelClassifier(solver=part, **{"shuffle": False, **parameters, **options})
