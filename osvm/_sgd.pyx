@@ -39,7 +39,7 @@ from osvm.core.row cimport (
     rows_get, rows_prefetch, rows_prefetch_start,
 )
 from osvm.core.smat cimport (
-    SMat, row_axpy_all, smat_average_dot, smat_axpy, smat_count_average, smat_dot,
+    SMat, row_axpy_all, smat_average_dot, smat_axpy, smat_count_average, smat_dot, smat_dot_ahead,
     smat_project_one, smat_shrink, smat_start_average,
 )
 from osvm.core.step cimport STEP_CONSTANT, Step, step_eta, step_next
@@ -103,6 +103,9 @@ cdef inline bint fits_all(double eta, double pull, const SMat *w, double limit) 
     """The same for K outputs, whose largest |xi| times the example's weight is `pull`."""
     cdef Py_ssize_t k
     cdef double size = eta * pull, smallest = fabs(w.scale[0]), average = 1.0
+    # Scales stay within [low, high], which settles it nearly always.
+    if pull < 1e145 and size * (1.0 + w.avg_count * w.high) < limit * w.low:
+        return True
     for k in range(w.n_out):
         smallest = fabs(w.scale[k]) if fabs(w.scale[k]) < smallest else smallest
     if w.averaging:
@@ -117,6 +120,13 @@ cdef inline double largest_of(const double *xi, Py_ssize_t K) noexcept nogil:
     for k in range(K):
         largest = fabs(xi[k]) if fabs(xi[k]) > largest else largest
     return largest
+
+
+cdef inline bint any_of(const double *xi, Py_ssize_t K) noexcept nogil:
+    cdef Py_ssize_t k, n = 0
+    for k in range(K):
+        n += xi[k] != 0.0
+    return n > 0
 
 
 cdef inline Py_ssize_t outranking(const double *f, Py_ssize_t K,
@@ -498,12 +508,14 @@ cdef class SGDLearner:
         cdef Loss loss = self.loss
         cdef Step step = self.step
         cdef Py_ssize_t n, i, k, label, better, start = at[0], K = self.n_out
-        cdef Row row
+        cdef Row pair[2]
+        cdef Row *row
+        cdef Row *later
         cdef double *f = self.f
         cdef double *xi = self.xi
         cdef double *b = self.b
         cdef double value, c, eta, eta_b, pull
-        cdef double limit = step_limit(w.kind, largest)
+        cdef double limit = step_limit(w.kind, largest), slope = loss_slope(&loss)
         cdef bint batched = options.batch_size > 1
         for n in range(start, stop):
             i = n if order == NULL else order[n]
@@ -512,9 +524,15 @@ cdef class SGDLearner:
                 OSVM_PREFETCH(labels + order[n + 2 * AHEAD])
             if n + AHEAD < stop:
                 rows_prefetch(X, n + AHEAD if order == NULL else order[n + AHEAD])
-            rows_get(X, i, &row)
+            row = &pair[n & 1]
+            later = row
+            if n == start:
+                rows_get(X, i, row)
+            if n + 1 < stop:
+                later = &pair[(n + 1) & 1]
+                rows_get(X, n + 1 if order == NULL else order[n + 1], later)
             label = labels[i]
-            smat_dot(w, &row, f)
+            smat_dot_ahead(w, row, f, later)
             for k in range(K):
                 f[k] += b[k]
             value = mloss_value_xi(&loss, K, label, f, 1.0, xi)
@@ -526,11 +544,14 @@ cdef class SGDLearner:
             eta = step_next(&step, self.t + 1.0)
             better = outranking(f, K, label)
             if batched:
-                k = self._take_into_batch(&row, xi, c, largest)
+                k = self._take_into_batch(row, xi, c, largest)
                 if k != DONE:
                     return <int> k
             else:
-                pull = c * largest_of(xi, K)
+                # where the slope is bounded, the bound will do
+                pull = c * (slope if slope < INFINITY else largest_of(xi, K))
+                if not any_of(xi, K):
+                    pull = 0.0
                 if pull > 0.0 and not fits_all(eta, pull, w, limit):
                     return STEP_TOO_LARGE
                 self.t += 1.0
@@ -544,7 +565,7 @@ cdef class SGDLearner:
                             b[k] -= eta_b * c * xi[k]
                     for k in range(K):
                         xi[k] *= -eta * c
-                    smat_axpy(w, xi, &row)
+                    smat_axpy(w, xi, row)
                 self._after_step()
             self.seen += 1.0
             self.loss_sum += value

@@ -151,21 +151,29 @@ static inline OSVM_UNUSED int osvm_in_range_i64(const void *j, ptrdiff_t n, uint
 }
 
 /* ----------------------------------------- one sparse row, K weights per feature
- * out[k] += sum_i x[i] v[j[i] K + k]        osvm_dot_all_...
+ * out[k] = sum_i x[i] v[j[i] K + k]         osvm_dot_all_...
  * v[j[i] K + k] += x[i] c[k] for every i    osvm_axpy_all_...
  * A sweep over the row keeps up to four wide registers and a half one; what is
- * left beyond whole halves is done one by one.  Both return 0, having done
+ * left beyond whole halves is done one by one.  The weights of the next row's
+ * columns are fetched on the way (n_next may be 0).  Both return 0, having done
  * nothing, when the level is plain. */
 #if OSVM_HAVE_AVX2
-#define OSVM_SWEEPS(NAME, VALUE, INDEX, WEIGHT, WIDE, HALF, WIDTH, LOAD, STORE, SET, MUL, ADD,    \
+#define OSVM_SWEEPS(NAME, VALUE, INDEX, WEIGHT, WIDE, HALF, WIDTH, LOAD, STORE, SET, MUL, ADD,     \
                     LOAD2, STORE2, SET2, MUL2, ADD2)                                               \
     static OSVM_AVX2_INLINE void osvm_dot_sweep_##NAME(                                            \
         const VALUE *x, const INDEX *j, ptrdiff_t n, const WEIGHT *v, ptrdiff_t K, WEIGHT *out,    \
-        const int wide, const int half) {                                                          \
+        const INDEX *next, ptrdiff_t n_next, const int wide, const int half) {                     \
+        const ptrdiff_t bytes = (wide * WIDTH + half * (WIDTH / 2)) * (ptrdiff_t)sizeof(WEIGHT);   \
         WIDE a0 = SET(0), a1 = SET(0), a2 = SET(0), a3 = SET(0);                                   \
         HALF h = SET2(0);                                                                          \
         for (ptrdiff_t i = 0; i < n; i++) {                                                        \
             const WEIGHT *column = v + (ptrdiff_t)j[i] * K;                                        \
+            if (i < n_next) {                                                                      \
+                const char *place = (const char *)(v + (ptrdiff_t)next[i] * K);                    \
+                OSVM_PREFETCH(place);                                                              \
+                if (bytes > 64) OSVM_PREFETCH(place + 64);                                         \
+                OSVM_PREFETCH(place + bytes - 1);                                                  \
+            }                                                                                      \
             const WIDE value = SET(x[i]);                                                          \
             if (wide > 0) a0 = ADD(a0, MUL(value, LOAD(column)));                                  \
             if (wide > 1) a1 = ADD(a1, MUL(value, LOAD(column + WIDTH)));                          \
@@ -202,18 +210,19 @@ static inline OSVM_UNUSED int osvm_in_range_i64(const void *j, ptrdiff_t n, uint
         }                                                                                          \
     }                                                                                              \
     OSVM_AVX2 static OSVM_UNUSED void osvm_dot_all_##NAME##_avx2(                                  \
-        const VALUE *x, const INDEX *j, ptrdiff_t n, const WEIGHT *v, ptrdiff_t K, WEIGHT *out) {  \
+        const VALUE *x, const INDEX *j, ptrdiff_t n, const WEIGHT *v, ptrdiff_t K, WEIGHT *out,    \
+        const INDEX *next, ptrdiff_t n_next) {                                                     \
         ptrdiff_t k = 0;                                                                           \
         for (; K - k >= 4 * WIDTH; k += 4 * WIDTH)                                                 \
-            osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, 4, 0);                               \
+            osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, next, n_next, 4, 0);                 \
         switch ((K - k) / (WIDTH / 2)) {                                                           \
-        case 7: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, 3, 1); break;                    \
-        case 6: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, 3, 0); break;                    \
-        case 5: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, 2, 1); break;                    \
-        case 4: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, 2, 0); break;                    \
-        case 3: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, 1, 1); break;                    \
-        case 2: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, 1, 0); break;                    \
-        case 1: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, 0, 1); break;                    \
+        case 7: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, next, n_next, 3, 1); break;      \
+        case 6: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, next, n_next, 3, 0); break;      \
+        case 5: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, next, n_next, 2, 1); break;      \
+        case 4: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, next, n_next, 2, 0); break;      \
+        case 3: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, next, n_next, 1, 1); break;      \
+        case 2: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, next, n_next, 1, 0); break;      \
+        case 1: osvm_dot_sweep_##NAME(x, j, n, v + k, K, out + k, next, n_next, 0, 1); break;      \
         default: break;                                                                            \
         }                                                                                          \
         for (k = K - K % (WIDTH / 2); k < K; k++) {                                                \
@@ -256,10 +265,10 @@ OSVM_SWEEPS_F64(f64_i64, int64_t)
 
 #define OSVM_ALL(NAME, VALUE, INDEX, WEIGHT)                                                       \
     static inline OSVM_UNUSED int osvm_dot_all_##NAME(const VALUE *x, const INDEX *j, ptrdiff_t n, \
-                                                      const WEIGHT *v, ptrdiff_t K,                \
-                                                      WEIGHT *out) {                               \
+                                                      const WEIGHT *v, ptrdiff_t K, WEIGHT *out,   \
+                                                      const INDEX *next, ptrdiff_t n_next) {       \
         if (osvm_simd_level() < 1) return 0;                                                       \
-        osvm_dot_all_##NAME##_avx2(x, j, n, v, K, out);                                            \
+        osvm_dot_all_##NAME##_avx2(x, j, n, v, K, out, next, n_next);                              \
         return 1;                                                                                  \
     }                                                                                              \
     static inline OSVM_UNUSED int osvm_axpy_all_##NAME(const VALUE *x, const INDEX *j,             \
@@ -272,9 +281,9 @@ OSVM_SWEEPS_F64(f64_i64, int64_t)
 #else
 #define OSVM_ALL(NAME, VALUE, INDEX, WEIGHT)                                                       \
     static inline OSVM_UNUSED int osvm_dot_all_##NAME(const VALUE *x, const INDEX *j, ptrdiff_t n, \
-                                                      const WEIGHT *v, ptrdiff_t K,                \
-                                                      WEIGHT *out) {                               \
-        (void)x; (void)j; (void)n; (void)v; (void)K; (void)out;                                    \
+                                                      const WEIGHT *v, ptrdiff_t K, WEIGHT *out,   \
+                                                      const INDEX *next, ptrdiff_t n_next) {       \
+        (void)x; (void)j; (void)n; (void)v; (void)K; (void)out; (void)next; (void)n_next;          \
         return 0;                                                                                  \
     }                                                                                              \
     static inline OSVM_UNUSED int osvm_axpy_all_##NAME(const VALUE *x, const INDEX *j,             \

@@ -17,13 +17,13 @@ from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, index_t, value
 
 cdef extern from "osvm_simd.h" nogil:
     bint osvm_dot_all_f32_i32(const float *x, const int32_t *j, Py_ssize_t n, const float *v,
-                              Py_ssize_t K, float *out)
+                              Py_ssize_t K, float *out, const int32_t *next, Py_ssize_t n_next)
     bint osvm_dot_all_f32_i64(const float *x, const int64_t *j, Py_ssize_t n, const float *v,
-                              Py_ssize_t K, float *out)
+                              Py_ssize_t K, float *out, const int64_t *next, Py_ssize_t n_next)
     bint osvm_dot_all_f64_i32(const double *x, const int32_t *j, Py_ssize_t n, const double *v,
-                              Py_ssize_t K, double *out)
+                              Py_ssize_t K, double *out, const int32_t *next, Py_ssize_t n_next)
     bint osvm_dot_all_f64_i64(const double *x, const int64_t *j, Py_ssize_t n, const double *v,
-                              Py_ssize_t K, double *out)
+                              Py_ssize_t K, double *out, const int64_t *next, Py_ssize_t n_next)
     bint osvm_axpy_all_f32_i32(const float *x, const int32_t *j, Py_ssize_t n, const float *c,
                                Py_ssize_t K, float *v)
     bint osvm_axpy_all_f32_i64(const float *x, const int64_t *j, Py_ssize_t n, const float *c,
@@ -185,25 +185,26 @@ cdef inline void dense_axpy_one(const value_t *x, Py_ssize_t step, Py_ssize_t n,
 
 # --------------------------------------------- the same for a row of any kind
 
-cdef inline void row_dot_all(const Row *x, const weight_t *v, Py_ssize_t n_out,
-                             weight_t *out) noexcept nogil:
+cdef inline void row_dot_all_ahead(const Row *x, const weight_t *v, Py_ssize_t n_out,
+                                   weight_t *out, const Row *next) noexcept nogil:
+    """out[k] = x . column k; the weights of `next`, a row of the same matrix, are fetched"""
     if weight_t is float32_t:
         if x.kind == ROW_F32_I32 and osvm_dot_all_f32_i32(
-                <const float32_t *> x.values, <const int32_t *> x.indices, x.count, v,
-                n_out, out):
+                <const float32_t *> x.values, <const int32_t *> x.indices, x.count, v, n_out, out,
+                <const int32_t *> next.indices, next.count):
             return
         if x.kind == ROW_F32_I64 and osvm_dot_all_f32_i64(
-                <const float32_t *> x.values, <const int64_t *> x.indices, x.count, v,
-                n_out, out):
+                <const float32_t *> x.values, <const int64_t *> x.indices, x.count, v, n_out, out,
+                <const int64_t *> next.indices, next.count):
             return
     else:
         if x.kind == ROW_F64_I32 and osvm_dot_all_f64_i32(
-                <const float64_t *> x.values, <const int32_t *> x.indices, x.count, v,
-                n_out, out):
+                <const float64_t *> x.values, <const int32_t *> x.indices, x.count, v, n_out, out,
+                <const int32_t *> next.indices, next.count):
             return
         if x.kind == ROW_F64_I64 and osvm_dot_all_f64_i64(
-                <const float64_t *> x.values, <const int64_t *> x.indices, x.count, v,
-                n_out, out):
+                <const float64_t *> x.values, <const int64_t *> x.indices, x.count, v, n_out, out,
+                <const int64_t *> next.indices, next.count):
             return
     if x.kind == ROW_F32_I32:
         sparse_dot_all(<const float32_t *> x.values, <const int32_t *> x.indices, x.count,
@@ -221,6 +222,15 @@ cdef inline void row_dot_all(const Row *x, const weight_t *v, Py_ssize_t n_out,
         dense_dot_all(<const float32_t *> x.values, x.step, x.count, v, n_out, out)
     else:
         dense_dot_all(<const float64_t *> x.values, x.step, x.count, v, n_out, out)
+
+
+cdef inline void row_dot_all(const Row *x, const weight_t *v, Py_ssize_t n_out,
+                             weight_t *out) noexcept nogil:
+    """out[k] = x . column k"""
+    cdef Row none
+    none.indices = NULL
+    none.count = 0
+    row_dot_all_ahead(x, v, n_out, out, &none)
 
 
 cdef inline void row_axpy_all(const Row *x, const weight_t *c, Py_ssize_t n_out,
@@ -367,17 +377,26 @@ cdef inline void smat_fold(SMat *w, Py_ssize_t k) noexcept nogil:
 
 # -------------------------------------------------------------- the matrix
 
-cdef inline void smat_dot(const SMat *w, const Row *x, double *out) noexcept nogil:
-    """out[k] = w_k . x for every output"""
+cdef inline void smat_dot_ahead(const SMat *w, const Row *x, double *out,
+                                const Row *next) noexcept nogil:
+    """out[k] = w_k . x for every output, fetching the weights of row `next` on the way"""
     cdef Py_ssize_t k
     if w.kind == WEIGHT_F32:
-        row_dot_all(x, <const float32_t *> w.v, w.n_out, <float32_t *> w.work)
+        row_dot_all_ahead(x, <const float32_t *> w.v, w.n_out, <float32_t *> w.work, next)
         for k in range(w.n_out):
             out[k] = x.scale * w.scale[k] * (<float32_t *> w.work)[k]
     else:
-        row_dot_all(x, <const float64_t *> w.v, w.n_out, <float64_t *> w.work)
+        row_dot_all_ahead(x, <const float64_t *> w.v, w.n_out, <float64_t *> w.work, next)
         for k in range(w.n_out):
             out[k] = x.scale * w.scale[k] * (<float64_t *> w.work)[k]
+
+
+cdef inline void smat_dot(const SMat *w, const Row *x, double *out) noexcept nogil:
+    """out[k] = w_k . x for every output"""
+    cdef Row none
+    none.indices = NULL
+    none.count = 0
+    smat_dot_ahead(w, x, out, &none)
 
 
 cdef inline void smat_average_dot(const SMat *w, const Row *x, double *out) noexcept nogil:
