@@ -280,7 +280,10 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
             if platt is not None:
                 scores = np.empty((source.n_rows, learner.weights.n_out))
                 kept = {**(record or {}), "score": scores}
-            learner.run(source, targets, None, 0, -1, weight, kept, undo=True)
+            if isinstance(learner, SGDLearner):
+                learner.run(source, targets, None, 0, -1, weight, kept, undo=True)
+            else:
+                _run_or_restore(learner, source, targets, weight, kept)
             if platt is not None:
                 platt.learn(scores, targets)
         self._store_record(record, source.n_rows, fresh=False)
@@ -371,7 +374,7 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
         n_features = check_integer("n_features_in", scalars["n_features_in"], 1)
         n_out = check_integer("n_out", scalars["n_out"], 1)
         check_choice("dtype", scalars["dtype"], ["float32", "float64"])
-        if arrays["w_v"].size != n_features * n_out:
+        if "w_v" in arrays and arrays["w_v"].size != n_features * n_out:
             raise ValueError(f"{arrays['w_v'].size} weights for {n_features} features")
         learner = plan.learner(n_features, n_out, scalars["dtype"])
         learner.set_state(scalars["learner"], arrays)
@@ -466,6 +469,19 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
 
     def _shown_coef(self, coef: Array) -> Any:
         return sp.csr_matrix(coef) if self.__dict__.get("_sparse_coef") else coef
+
+
+def _run_or_restore(
+    learner: Any, source: RowSource, targets: Array, weight: Array | None, record: Any
+) -> None:
+    """Learn all rows, or go back; one row fails before it changes anything."""
+    before = learner.get_state() if source.n_rows > 1 else None
+    try:
+        learner.run(source, targets, None, 0, -1, weight, record)
+    except FloatingPointError:
+        if before is not None:
+            learner.set_state(*before)
+        raise
 
 
 def _cpu_count() -> int:

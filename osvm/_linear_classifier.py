@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm import _validate, losses
+from osvm import _validate, losses, schedules
 from osvm._base import (
     LabelIndex,
     RunningBalance,
@@ -22,6 +22,7 @@ from osvm._linear_dual import fit_dual
 from osvm._linear_fit import Plan
 from osvm._platt import Platt
 from osvm._rows import RowSource
+from osvm._sgd import SGDLearner
 
 __all__ = ["LinearClassifier", "encode_targets"]
 
@@ -291,6 +292,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if n_out == learner.weights.n_out:
             return learner, plan, n_out
         plan = self._resolve_plan(None, self._distances(index)) if plan.delta is not None else plan
+        if not isinstance(learner, SGDLearner):
+            raise ValueError(
+                "schedule='smd' cannot take new labels in mid-stream: name all of them in the "
+                "first call, partial_fit(..., classes=...)"
+            )
         wide = learner.with_outputs(n_out)
         wide.set_parts(*plan.specs())
         return wide, plan, n_out
@@ -298,6 +304,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     def _new_platt(self, n_out: int) -> Platt | None:
         if not check_bool("probability", self.probability):
             return None
+        if schedules.get(self.schedule).name == "smd":
+            raise ValueError("probability=True does not go with schedule='smd'")
         if self.warm_start and self._platt is not None:
             return self._platt.copy()
         return Platt(n_out)
@@ -307,7 +315,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if not self.probability:
             return None
         if self._platt is None:
-            return Platt(n_out)
+            return self._new_platt(n_out)
         if len(self._platt.state) == n_out:
             return self._platt.copy()
         return self._platt.with_outputs(n_out)

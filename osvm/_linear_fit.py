@@ -21,8 +21,10 @@ from osvm._platt import Platt
 from osvm._progress import Progress
 from osvm._rows import RowSource
 from osvm._sgd import SGDLearner
+from osvm._smd import SMDLearner
+from osvm._svmd import SVMDLearner
 from osvm.losses import MultiLoss
-from osvm.schedules import Bottou, InverseTime, Schedule
+from osvm.schedules import SMD, Bottou, InverseTime, Schedule
 
 Array = npt.NDArray[Any]
 
@@ -85,6 +87,8 @@ class Plan:
     def learner(self, n_features: int, n_out: int, dtype: Any, weights: Any = None) -> SGDLearner:
         """A learner with zero (or the given) weights."""
         loss, step = self.specs()
+        if isinstance(self.schedule, SMD):
+            return self._meta_learner(n_features, n_out, dtype, loss, step)
         return SGDLearner(
             n_features,
             n_out,
@@ -99,6 +103,29 @@ class Plan:
             fit_intercept=self.fit_intercept,
             error_kind=self.error_kind,
             weights=weights,
+        )
+
+    def _meta_learner(
+        self, n_features: int, n_out: int, dtype: Any, loss: Any, step: Any
+    ) -> SGDLearner:
+        """A learner that adapts its step sizes; it answers to the same calls."""
+        for name, plain in (("radius", 0.0), ("average_from", -1.0), ("batch_size", 1)):
+            if getattr(self, name) != plain:
+                word = {"radius": "project", "average_from": "average"}.get(name, name)
+                raise ValueError(
+                    f"schedule='smd' has no {word}: its trace follows the plain steps; leave "
+                    f"{word} alone or choose another schedule"
+                )
+        kind: Any = SMDLearner if self.schedule.per_coordinate else SVMDLearner
+        return kind(
+            n_features,
+            n_out,
+            dtype,
+            loss,
+            step,
+            reg=self.reg,
+            fit_intercept=self.fit_intercept,
+            error_kind=self.error_kind,
         )
 
     def needs_t0(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from osvm import _one
+from osvm._sgd import SGDLearner
 
 _NOT_GIVEN: Any = object()
 _csr_matrix, _csr_array = sp.csr_matrix, sp.csr_array
@@ -162,6 +163,8 @@ class OneExample:
     def _make_one(self) -> None:
         """The short way for the calls to come, where there is none or an old one."""
         known = self.__dict__
+        if not isinstance(known["_learner"], SGDLearner):
+            return  # meta-descent goes through partial_fit
         index = known.get("_index")
         one = known.get("_one")
         if one is None or one.learner is not known["_learner"] or one.index is not index:

@@ -539,7 +539,7 @@ cdef class SGDLearner:
             if not isfinite(value):
                 return NOT_FINITE
             if record.score != NULL:
-                self._record_scores(&row, record.score + (n - start) * K)
+                self._record_scores(row, record.score + (n - start) * K)
             c = 1.0 if weight == NULL else weight[i]
             eta = step_next(&step, self.t + 1.0)
             better = outranking(f, K, label)

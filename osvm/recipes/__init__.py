@@ -25,7 +25,9 @@ from osvm.recipes.linear import (
     perceptron,
     projected_ogd,
     sgd_svm,
+    smd,
     soft_svm,
+    sparse_svmd,
 )
 
 __all__ = [
@@ -45,6 +47,8 @@ __all__ = [
     "perceptron",
     "projected_ogd",
     "sgd_svm",
+    "smd",
     "soft_svm",
+    "sparse_svmd",
     "voted_perceptron",
 ]
