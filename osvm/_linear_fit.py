@@ -7,6 +7,7 @@ Nothing here knows a label or a constructor: targets are -1/+1, codes or numbers
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
 from dataclasses import dataclass
@@ -137,45 +138,47 @@ class Plan:
         Bottou's rule: the first step moves w about as far as its usual size,
         ``reg**-0.25``.
         """
-        if not self.needs_t0():
-            return self
+        return self._with_first_step(self._usual_first_step()) if self.needs_t0() else self
+
+    def _usual_first_step(self) -> float:
         size = math.sqrt(1.0 / math.sqrt(self._reg_of_schedule()))
         slope = 1.0 if self.multi_loss else abs(float(self.loss.dloss(1.0, -size)))
-        eta = size / max(1.0, slope)
-        return self._with_first_step(eta)
+        return size / max(1.0, slope)
 
     def with_tried_t0(
         self, X: RowSource, targets: Array, n_out: int, order: Array, dtype: Any
     ) -> Plan:
         """t0 by trial on a sample: the first step size that learns it best.
 
-        Step sizes are doubled or halved for as long as the average loss of
-        test-then-train over the sample falls.
+        The usual first step and its neighbours, up to four times larger or smaller,
+        are compared by their average loss of test-then-train over the sample.  A
+        step with which the loss is worse than that of zero weights diverges; then
+        smaller ones are tried for as long as it takes.
         """
         if not self.needs_t0():
             return self
         sample = order[:_TRIAL_ROWS]
 
-        def cost(exponent: int) -> float:
-            plan = self._with_first_step(2.0**exponent)
-            learner = dataclasses.replace(plan, average_from=-1.0).learner(
-                X.n_features, n_out, dtype
-            )
+        @functools.cache
+        def cost(eta: float) -> float:
+            plan = dataclasses.replace(self._with_first_step(eta), average_from=-1.0)
+            learner = plan.learner(X.n_features, n_out, dtype)
             try:
                 learner.run(X, targets, sample)
             except FloatingPointError:
                 return math.inf
             return learner.loss_sum / learner.seen
 
-        costs = {0: cost(0), 1: cost(1)}
-        step = 1 if costs[1] < costs[0] else -1
-        best = 1 if step == 1 else 0
-        while -20 < best < 20:
-            costs[best + step] = cost(best + step)
-            if not costs[best + step] < costs[best]:
+        usual = best = self._usual_first_step()
+        at_zero = cost(usual * 2.0**-40)
+        while cost(best) > at_zero and best > usual * 2.0**-39:
+            best /= 2.0
+        factor = 2.0 if cost(2.0 * best) < cost(best) else 0.5
+        for _ in range(2):
+            if not cost(factor * best) < cost(best):
                 break
-            best += step
-        return self._with_first_step(2.0**best)
+            best *= factor
+        return self._with_first_step(best)
 
     def _reg_of_schedule(self) -> float:
         reg = getattr(self.schedule, "reg", None)

@@ -73,14 +73,10 @@ class OneExample:
         if n_features is not None and n_features != width:
             raise ValueError(f"n_features={n_features}, but the model has {width}")
         row = _one_row(x, values, width)
-        if self._one_target == "label":
-            labels = np.empty(1, dtype=object) if isinstance(y, str) else np.array([y])
-            labels[0] = y
-            self.partial_fit(row, labels)  # type: ignore[attr-defined]
-        elif self._one_target == "number":
-            self.partial_fit(row, np.array([y]))  # type: ignore[attr-defined]
-        else:
+        if self._one_target == "none":
             self.partial_fit(row)  # type: ignore[attr-defined]
+        else:
+            self.partial_fit(row, np.array([y]))  # type: ignore[attr-defined]
         self._make_one()
         return self
 
@@ -145,9 +141,9 @@ class OneExample:
             if "_learner" in self.__dict__:
                 self._make_one()
             return False
-        if type(y) is not np.ndarray or y.shape != (1,) or y.dtype.kind not in "biufU":
-            if type(y) is not list or len(y) != 1:
-                return False
+        is_array = type(y) is np.ndarray and y.shape == (1,) and y.dtype.kind in "biufU"
+        if not is_array and (type(y) is not list or len(y) != 1):
+            return False
         start, stop = X.indptr.tolist()
         if start != 0 or stop != len(X.indices) or "feature_names_in_" in self.__dict__:
             return False

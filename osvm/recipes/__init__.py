@@ -16,6 +16,7 @@ from osvm.recipes.cached import (
     pegaz,
     voted_perceptron,
 )
+from osvm.recipes.kernel import norma, novelty_svmd, nu_svmd, svmd
 from osvm.recipes.linear import (
     batch_gd,
     dual_svm,
@@ -34,6 +35,9 @@ __all__ = [
     "alma",
     "ballseptron",
     "batch_gd",
+    "norma",
+    "novelty_svmd",
+    "nu_svmd",
     "kernel_adatron",
     "kernel_perceptron",
     "lasvm",
@@ -50,5 +54,6 @@ __all__ = [
     "smd",
     "soft_svm",
     "sparse_svmd",
+    "svmd",
     "voted_perceptron",
 ]
