@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from osvm import _one
+from osvm._sgd import SGDLearner
 
 _NOT_GIVEN: Any = object()
 _csr_matrix, _csr_array = sp.csr_matrix, sp.csr_array
@@ -72,14 +73,10 @@ class OneExample:
         if n_features is not None and n_features != width:
             raise ValueError(f"n_features={n_features}, but the model has {width}")
         row = _one_row(x, values, width)
-        if self._one_target == "label":
-            labels = np.empty(1, dtype=object) if isinstance(y, str) else np.array([y])
-            labels[0] = y
-            self.partial_fit(row, labels)  # type: ignore[attr-defined]
-        elif self._one_target == "number":
-            self.partial_fit(row, np.array([y]))  # type: ignore[attr-defined]
-        else:
+        if self._one_target == "none":
             self.partial_fit(row)  # type: ignore[attr-defined]
+        else:
+            self.partial_fit(row, np.array([y]))  # type: ignore[attr-defined]
         self._make_one()
         return self
 
@@ -144,13 +141,16 @@ class OneExample:
             if "_learner" in self.__dict__:
                 self._make_one()
             return False
-        if type(y) is not np.ndarray or y.shape != (1,) or y.dtype.kind not in "biufU":
-            if type(y) is not list or len(y) != 1:
-                return False
+        if type(y) is np.ndarray and y.shape == (1,) and y.dtype.kind in "biufU":
+            target = y.item()
+        elif type(y) is list and len(y) == 1:
+            target = y[0]
+        else:
+            return False
         start, stop = X.indptr.tolist()
         if start != 0 or stop != len(X.indices) or "feature_names_in_" in self.__dict__:
             return False
-        if not _one.learn(self, X.indices, X.data, y[0] if type(y) is list else y.item()):
+        if not _one.learn(self, X.indices, X.data, target):
             self._make_one()
             return False
         return True
@@ -164,6 +164,8 @@ class OneExample:
         known = self.__dict__
         index = known.get("_index")
         one = known.get("_one")
+        if type(known["_learner"]) is not SGDLearner:
+            return
         if one is None or one.learner is not known["_learner"] or one.index is not index:
             averaged = known["_plan"].average_from >= 0
             self._one = _one.OneByOne(
