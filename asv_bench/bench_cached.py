@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from asv_bench.report import scaled
 from osvm import recipes
 from osvm._columns import Columns
 from osvm.datasets import make_chessboard, make_two_normals
@@ -19,6 +20,7 @@ SETS = ("chessboard", "two_normals", "pixels")
 
 def make(name, n=3000):
     """Rows, labels -1/+1, a good gamma and C."""
+    n = scaled(n, 200)
     if name == "chessboard":
         X, y = make_chessboard(n, random_state=0)
         return X, y, 2.0, 100.0

@@ -12,7 +12,9 @@ import time
 
 import numpy as np
 
-MEGABYTES = float(os.environ.get("OSVM_BENCH_MB", "20"))
+from asv_bench.report import bench_scale, scaled
+
+MEGABYTES = float(os.environ.get("OSVM_BENCH_MB", "20" if bench_scale() >= 1 else "0.5"))
 
 
 def write_svmlight(path, megabytes, style="%d:%.6f", bar="", seed=0):
@@ -186,7 +188,7 @@ class TextToModel:
     """Documents to a fitted classifier, the size of 20 Newsgroups' training part."""
 
     timeout = 600
-    n_documents = 11_314
+    n_documents = scaled(11_314, 500)
 
     def setup(self):
         rng = np.random.default_rng(0)
@@ -238,25 +240,4 @@ class TextToModel:
     track_times_faster_than_scikit_learn.unit = "x"
 
 
-class ModelFile:
-    """Saving and loading a million float32 weights."""
-
-    def setup(self):
-        import osvm
-
-        rng = np.random.default_rng(0)
-        X = rng.normal(size=(20, 1_000_000)).astype(np.float32)
-        self.model = osvm.LinearClassifier(epochs=1).fit(X, rng.integers(0, 2, 20))
-        self.path = os.path.join(tempfile.mkdtemp(), "m.osvm")
-        self.model.save(self.path)
-
-    def time_save(self):
-        self.model.save(self.path)
-
-    def time_load(self):
-        import osvm
-
-        osvm.load(self.path)
-
-
-__all__ = ["ModelFile", "SvmlightFile", "TextToModel", "TrainCommand"]
+__all__ = ["SvmlightFile", "TextToModel", "TrainCommand"]

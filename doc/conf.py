@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "numpydoc",
     "markdown_page",
+    "benchmark_results",
 ]
 exclude_patterns = ["_build", "_ext"]
 default_role = "code"

@@ -183,7 +183,15 @@ cdef class OnlineLoop:
         b = np.array([[self.state[q].bias] for q in range(self.n_outputs)])
         return s * self.outputs_raw + b
 
-    def run(self, order):
+    def run_once(self):
+        """Visit the rows from the last to the first, for a single epoch.
+
+        As `run`, but outputs of rows that were visited are not kept up to date, so that only
+        half of the kernel values are needed; `outputs_` is right for no row afterwards.
+        """
+        return self.run(np.arange(self.columns.n - 1, -1, -1), falling=True)
+
+    def run(self, order, *, bint falling=False):
         """Visit the rows in this order (each at most once); (changes, largest violation)."""
         cdef Py_ssize_t[::1] rows = np.ascontiguousarray(order, dtype=np.intp)
         cdef Py_ssize_t start, count, q, total = rows.shape[0], changed = 0
@@ -212,8 +220,9 @@ cdef class OnlineLoop:
                     changed += self.work(q, &rows[start], count, &gram[0, 0], &delta[q, 0],
                                          &trace[start if self.record else 0, 0],
                                          &fixes[q, 0], &n_fixes[q])
-                self.spread(&rows[start], count, delta, room)
                 start += count
+                self.spread(&rows[start - count], count, delta, room,
+                            total - start if falling else self.columns.n)
         for q in range(self.n_outputs):
             worst = max(worst, self.state[q].worst)
             if self.keep_corrections:
@@ -383,8 +392,8 @@ cdef class OnlineLoop:
     # -------------------------------------------------- from the block to all rows
 
     cdef int spread(self, const Py_ssize_t *rows, Py_ssize_t count, double[:, ::1] delta,
-                    double[:, ::1] room) except -1 nogil:
-        """o += the columns of the examples that changed."""
+                    double[:, ::1] room, Py_ssize_t m) except -1 nogil:
+        """o[:m] += the columns of the examples that changed."""
         cdef Py_ssize_t changed[BLOCK]
         cdef Py_ssize_t place[BLOCK]
         cdef void *pointers[MAX_BLOCK]
@@ -398,16 +407,16 @@ cdef class OnlineLoop:
                     place[many] = k
                     many += 1
                     break
-        if many == 0:
+        if many == 0 or m == 0:
             return 0
-        self.columns.fetch(changed, many, self.columns.n, pointers)
+        self.columns.fetch(changed, many, m, pointers)
         if self.n_outputs >= GEMM_OUTPUTS and many >= 4:
             if self.columns.wide:
-                multiply(self, <double **> pointers, place, many, delta, &room[0, 0],
+                multiply(self, m, <double **> pointers, place, many, delta, &room[0, 0],
                          &room[GEMM_CHUNK, 0])
             else:
-                multiply(self, <float **> pointers, place, many, delta, <float *> &room[0, 0],
-                         <float *> &room[GEMM_CHUNK, 0])
+                multiply(self, m, <float **> pointers, place, many, delta,
+                         <float *> &room[0, 0], <float *> &room[GEMM_CHUNK, 0])
             return 0
         for q in range(self.n_outputs):
             mine = 0
@@ -417,11 +426,11 @@ cdef class OnlineLoop:
                     coefficients[mine] = delta[q, place[k]]
                     mine += 1
             if mine:
-                self.columns.combine(&self.o[q, 0], self.columns.n, own, coefficients, mine)
+                self.columns.combine(&self.o[q, 0], m, own, coefficients, mine)
         return 0
 
 
-cdef void multiply(OnlineLoop self, weight_t **columns, const Py_ssize_t *place,
+cdef void multiply(OnlineLoop self, Py_ssize_t n, weight_t **columns, const Py_ssize_t *place,
                    Py_ssize_t many, double[:, ::1] delta, weight_t *room,
                    weight_t *right) noexcept nogil:
     """`spread` for many outputs: one matrix product per chunk of rows."""
@@ -434,8 +443,8 @@ cdef void multiply(OnlineLoop self, weight_t **columns, const Py_ssize_t *place,
     for q in range(self.n_outputs):
         for k in range(many):
             right[q * many + k] = <weight_t> delta[q, place[k]]
-    while start < self.columns.n:
-        m = self.columns.n - start
+    while start < n:
+        m = n - start
         m = m if m < GEMM_CHUNK else GEMM_CHUNK
         rows = <int> m
         for k in range(many):

@@ -50,7 +50,7 @@ cdef struct Buffer:
     Py_ssize_t n_victims    # 0: none known
     Py_ssize_t *victim_slot  # of column c; -1 when gone
     int32_t *victim_of      # column of slot s, or -1
-    double *work            # 8 K numbers
+    double *work            # 16 K numbers, the second half for the loop
     void *column            # one kernel value per column of the block
     size_t column_room
 

@@ -125,7 +125,9 @@ class KernelEstimator(OnlineEstimator):
     # ------------------------------------------------------------------- parts
 
     def _solver(self) -> Solver:
-        name = getattr(self, "solver", "buffer")
+        name = self.__dict__.get("solver", "buffer")
+        if isinstance(name, str) and name in self._solvers:
+            return self._solvers[name]
         if isinstance(name, CachedSolver) and name.name in self._solvers:
             return CachedLearner(name)
         return self._solvers[check_choice("solver", name, self._solvers)]
@@ -210,7 +212,12 @@ class KernelEstimator(OnlineEstimator):
     @property
     def outputs_(self) -> Array:
         """f on the training rows, (K, n), of the last coefficients (cached outputs only)."""
-        return self._cached_attribute("outputs")
+        outputs = self._cached_attribute("outputs")
+        if outputs is None:
+            raise AttributeError(
+                "a single epoch keeps no outputs_: use keep_outputs=True of the solver"
+            )
+        return np.asarray(outputs)
 
     @property
     def n_iter_(self) -> int:

@@ -17,7 +17,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
-from scipy.linalg.cython_blas cimport dgemm, sgemm
+from scipy.linalg.cython_blas cimport dgemm, dgemv, sgemm, sgemv
 
 from osvm.core.kernel cimport (
     KERNEL_CUSTOM, KERNEL_PRECOMPUTED, Kernel, kernel_from_dots, kernel_self, kernel_uses_dots,
@@ -33,10 +33,6 @@ cdef extern from "osvm_expand.h" nogil:
                           const int32_t *map, const float *tile, Py_ssize_t n, float *out)
     void osvm_tiledot_f64(const double *v, const int32_t *j, Py_ssize_t count,
                           const int32_t *map, const double *tile, Py_ssize_t n, double *out)
-    void osvm_rowdots_f32(const float *rows, Py_ssize_t n, Py_ssize_t d, const float *x,
-                          float *out)
-    void osvm_rowdots_f64(const double *rows, Py_ssize_t n, Py_ssize_t d, const double *x,
-                          double *out)
 
 cdef enum:
     ROOM_X = 0
@@ -399,19 +395,21 @@ cdef void fill_custom(const Store *store, const Tile *tile, weight_t *out) noexc
 cdef void gemm(const weight_t *columns, Py_ssize_t n, const weight_t *rows, Py_ssize_t n_rows,
                Py_ssize_t d, weight_t *out) noexcept nogil:
     """out[s * n + b] = rows[s] . columns[b]"""
-    cdef int m = <int> n, k = <int> n_rows, depth = <int> d
+    cdef int m = <int> n, k = <int> n_rows, depth = <int> d, step = 1
     cdef weight_t one = 1, zero = 0
     if n == 0 or n_rows == 0:
         return
     if weight_t is float32_t:
         if n == 1:
-            osvm_rowdots_f32(rows, n_rows, d, columns, out)
+            sgemv("T", &depth, &k, &one, <float *> rows, &depth, <float *> columns, &step, &zero,
+                  out, &step)
         else:
             sgemm("T", "N", &m, &k, &depth, &one, <float *> columns, &depth, <float *> rows,
                   &depth, &zero, out, &m)
     else:
         if n == 1:
-            osvm_rowdots_f64(rows, n_rows, d, columns, out)
+            dgemv("T", &depth, &k, &one, <double *> rows, &depth, <double *> columns, &step, &zero,
+                  out, &step)
         else:
             dgemm("T", "N", &m, &k, &depth, &one, <double *> columns, &depth, <double *> rows,
                   &depth, &zero, out, &m)
@@ -466,10 +464,7 @@ cdef void column_of(const Store *store, const Tile *tile, Py_ssize_t t, Py_ssize
                 out[b] = <weight_t> store.kernel.kernel_fn(&x, &z, store.kernel.user)
         return
     if not store.sparse:
-        if weight_t is float32_t:
-            osvm_rowdots_f32(X + first * store.d, n - first, store.d, X + t * store.d, out + first)
-        else:
-            osvm_rowdots_f64(X + first * store.d, n - first, store.d, X + t * store.d, out + first)
+        gemm(X + t * store.d, 1, X + first * store.d, n - first, store.d, out + first)
     else:
         for b in range(first, n):
             out[b] = 0

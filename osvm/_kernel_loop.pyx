@@ -13,8 +13,6 @@ Invariants
 - sigma of the nu-trick is -1 on a margin violation and 0 otherwise, for every loss.
 - Nothing changes when a score is not finite: the loop stops before that example.
 """
-import numpy as np
-
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport exp
 from libc.stdint cimport int32_t
@@ -26,6 +24,7 @@ from osvm._kernel_block cimport grow, tile_load_rows, tile_release
 from osvm._kernel_state cimport KernelState
 from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
+from osvm.core.kernel cimport kernel_uses_dots
 from osvm.core.loss cimport (
     LOSS_GRAPH_HINGE, Loss, loss_curvature_margin, loss_is_multi,
     loss_value_xi_margin, mloss_curvature_times, mloss_value_xi,
@@ -110,7 +109,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     cdef double *bend = l.work + 5 * K  # xi + decay chi, then coefficients of beta
     cdef double *z_new = l.work + 6 * K
     cdef double *add = l.work + 7 * K
-    cdef double value, gv, eta, dec, fg, fz, pull, error, prediction = 0.0, old, y
+    cdef double value, gv, eta, dec, fg, fz, pi, sq_f, pull, error, prediction = 0.0, old, y
     cdef double k_self = buf.tile.k_self[t]
     cdef double reg = l.reg, decay = l.decay, xi_f = 0.0, chi_f = 0.0, total = 0.0
     cdef bint any_xi = False
@@ -131,7 +130,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         value = loss_value_xi_margin(l.loss, y, score[0], l.epsilon, xi)
     else:
         value = mloss_value_xi(l.loss, K, label, score, l.epsilon, xi)
-    total += value
+    total += value + k_self
     if not (total - total == 0.0):  # NaN or infinite
         return NOT_FINITE
     pull = weight * ((-1.0 if value > 0.0 else 0.0) + l.nu)
@@ -151,13 +150,10 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
             eta = l.cap
         if not (eta - eta == 0.0):
             return NOT_FINITE
-        if l.nu_trick:
-            l.eta_epsilon *= smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)  # (60)
     else:
         eta = step_eta(l.step, l.t + 1.0)
         if eta > l.cap:
             eta = l.cap
-        l.eta_epsilon = eta
     dec = 1.0 - eta * reg
     if dec < 0.0:
         dec = 0.0
@@ -178,11 +174,15 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         kappa_times(buf.kappa, K, bend, z_new)
         for k in range(K):
             z_new[k] = dec * decay * z[k] - eta * (reg * f[k] + k_self * z_new[k])
-        buf.pi = dec * fz                                                   # (49)
+        pi = dec * fz                                                       # (49)
         for k in range(K):
-            buf.pi -= eta * xi[k] * z_new[k]
-        buf.sq_f = (dec * dec * buf.sq_f - 2.0 * eta * dec * xi_f           # (52)
-                    + eta * eta * k_self * kappa_dot(buf.kappa, K, xi, xi))
+            pi -= eta * xi[k] * z_new[k]
+        sq_f = (dec * dec * buf.sq_f - 2.0 * eta * dec * xi_f               # (52)
+                + eta * eta * k_self * kappa_dot(buf.kappa, K, xi, xi))
+        if not (pi + sq_f - (pi + sq_f) == 0.0):
+            return NOT_FINITE
+        buf.pi = pi
+        buf.sq_f = sq_f
     # the expansion (35), (45)
     buffer_shrink(buf, dec, decay, eta * reg)
     if any_xi:
@@ -201,6 +201,10 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
             l.b[k] -= l.eta_b[k] * xi[k]                                    # (53)
             l.z_b[k] = decay * l.z_b[k] - l.eta_b[k] * xi[k]                # (55)
     if l.nu_trick:
+        if l.smd:
+            l.eta_epsilon *= smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)  # (60)
+        else:
+            l.eta_epsilon = eta
         old = l.epsilon
         l.epsilon = old * exp(l.eta_epsilon * old * pull)                   # (59)
         l.z_epsilon = (decay * l.z_epsilon                                  # (61)
@@ -244,12 +248,22 @@ cdef int learn_block(Learner *l, Buffer *buf, const Rows *rows, const Py_ssize_t
     return status
 
 
-cdef Py_ssize_t choose_block(const Buffer *buf, const Rows *rows, Py_ssize_t n,
+cdef Py_ssize_t choose_block(const Buffer *buf, Py_ssize_t n,
                              Py_ssize_t asked) noexcept nogil:
-    """Examples of the next block."""
-    cdef Py_ssize_t block = asked
+    """Examples of the next block: some milliseconds' work, so that an interrupt is prompt."""
+    cdef Py_ssize_t block = asked, most
+    cdef double work = buf.store.n + 1.0
     if block <= 0:
         block = 128 if buf.store.n >= 1024 else 64
+        if buf.store.sparse:
+            work *= 200.0
+        else:
+            work *= buf.store.d
+        if not kernel_uses_dots(buf.store.kernel):
+            work *= 1000.0
+        most = <Py_ssize_t> (1e9 / work)
+        if block > most:
+            block = most if most > 1 else 1
     return block if block < n else n
 
 
@@ -291,8 +305,6 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     cdef const int32_t[::1] label_view
     cdef const double[::1] target_view, weight_view
     cdef const Py_ssize_t[::1] order_view
-    cdef double[::1] b = state.intercept, eta_b = state.eta_intercept, z_b = state.z_intercept
-    cdef double[::1] work = np.empty(8 * buf.K)
     cdef double[::1] h_eta, h_loss, h_error, h_epsilon, h_prediction
     cdef Py_ssize_t[::1] h_support
     cdef const int32_t *labels_ = NULL
@@ -338,7 +350,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     l.decay = step.step.decay
     l.t, l.eta, l.errors, l.loss_sum = state.t, state.eta, state.errors, state.loss_sum
     l.epsilon, l.eta_epsilon, l.z_epsilon = state.epsilon, state.eta_epsilon, state.z_epsilon
-    l.b, l.eta_b, l.z_b, l.work = &b[0], &eta_b[0], &z_b[0], &work[0]
+    l.b, l.eta_b, l.z_b, l.work = state.b, state.eta_b, state.z_b, buf.work + 8 * buf.K
     l.h_eta = l.h_loss = l.h_error = l.h_epsilon = l.h_prediction = NULL
     l.h_support = NULL
     if history is not None and stop > start:
@@ -352,7 +364,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
         l.h_support = &h_support[0]
     try:
         while i < stop and status == DONE:
-            m = choose_block(buf, &X.rows, stop - i, block)
+            m = choose_block(buf, stop - i, block)
             nnz = 0
             if buf.store.sparse:
                 for k in range(m):

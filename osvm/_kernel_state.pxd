@@ -8,6 +8,9 @@ cdef class KernelState:
     cdef dict _arrays               # what the pointers of `buf` point at
     cdef readonly object label_kernel
     cdef readonly object intercept, eta_intercept, z_intercept  # b, its step sizes and trace
+    cdef double *b                  # the same arrays
+    cdef double *eta_b
+    cdef double *z_b
     cdef public double t            # examples seen
     cdef public double eta          # step size
     cdef public double epsilon, eta_epsilon, z_epsilon

@@ -85,7 +85,7 @@ cdef class KernelState:
             "ids": np.empty(0, np.intp), "A": np.empty((0, n_outputs)),
             "B": np.empty((0, n_outputs)), "birth": np.empty(0, np.intp), "size": np.empty(0),
             "row_sq": np.empty(0), "victim_of": np.empty(0, np.int32),
-            "victim_slot": np.full(N_VICTIMS, -1, np.intp), "work": np.empty(8 * n_outputs),
+            "victim_slot": np.full(N_VICTIMS, -1, np.intp), "work": np.empty(16 * n_outputs),
         }
         self.set_label_kernel(label_kernel)
         self._point()
@@ -138,6 +138,12 @@ cdef class KernelState:
         address = where("work")
         self.buf.work = <double *> address
         self.buf.capacity = len(a["k_self"])
+        address = self.intercept.ctypes.data
+        self.b = <double *> address
+        address = self.eta_intercept.ctypes.data
+        self.eta_b = <double *> address
+        address = self.z_intercept.ctypes.data
+        self.z_b = <double *> address
 
     # -------------------------------------------------------------- memory
 
@@ -210,7 +216,7 @@ cdef class KernelState:
         steps = self.eta_intercept @ np.abs(transfer)
         steps[fresh] = eta_intercept
         self.eta_intercept = steps
-        self._arrays["work"] = np.empty(8 * K)
+        self._arrays["work"] = np.empty(16 * K)
         if self.buf.K == 1 and K > 1:  # f becomes (-f, f)
             self.buf.sq_f *= 2.0
             self.buf.pi *= 2.0

@@ -78,7 +78,7 @@ class Fit:
 
     alpha: Array
     b: Array
-    outputs: Array  # of the last coefficients on the training rows
+    outputs: Array | None  # of the last coefficients on the training rows, where kept
     t: int  # examples seen
     n_iter: int  # epochs made
     converged: bool

@@ -77,7 +77,17 @@ class CachedSolver(Part):
 
 @dataclass(frozen=True)
 class _Sequential(CachedSolver):
-    """Solvers that run `osvm._cached_loop.OnlineLoop`."""
+    """Solvers that run `osvm._cached_loop.OnlineLoop`.
+
+    Parameters
+    ----------
+    keep_outputs : bool
+        Keep the outputs of all training rows (`outputs_`) in a single epoch too.  Without,
+        a single epoch leaves out those of rows that it has visited, and needs half of the
+        kernel values; several epochs keep them anyway.
+    """
+
+    keep_outputs: bool = False
 
     stops_early: ClassVar[bool] = True  # an epoch without a change ends learning
 
@@ -98,20 +108,24 @@ class _Sequential(CachedSolver):
 
         rule, options = self._rule()
         offset = self._offset(task)
+        once = task.epochs == 1 and not self.keep_outputs
+        # a single epoch goes through the rows from the last to the first
+        order = task.order()[::-1] if once else None
         columns = make_columns(
             task.X,
             task.kernel,
             dtype=self.dtype,
             cache_mb=task.cache_mb,
             offset=offset,
+            order=order,
             max_columns=1 if task.epochs == 1 else None,
         )
         loop = OnlineLoop(
             columns,
-            task.Y,
+            task.Y if order is None else task.Y[:, order],
             rule,
             task.C,
-            weights=task.weights,
+            weights=task.weights if order is None or task.weights is None else task.weights[order],
             bias=task.bias and offset == 0.0,
             average=self._average(task),
             record=task.record,
@@ -121,7 +135,7 @@ class _Sequential(CachedSolver):
         converged = False
         epoch = 0
         for epoch in range(1, task.epochs + 1):
-            changes, worst = loop.run(task.order())
+            changes, worst = loop.run_once() if once else loop.run(task.order())
             if task.progress is not None:
                 loss, mistakes = loop.progress
                 examples = task.n * epoch * len(task.Y)
@@ -130,17 +144,26 @@ class _Sequential(CachedSolver):
                 converged = True
                 break
         alpha, b = loop.alpha_, loop.bias_
+        outputs = None if once else loop.outputs_
+        corrections = None
+        if self._wants_corrections():
+            corrections = [np.concatenate(c) for c in loop.corrections]
+        if order is not None:
+            alpha = np.empty_like(alpha)
+            alpha[:, order] = loop.alpha_
+            for changes_of_one in corrections or []:
+                changes_of_one[:, 0] = order[changes_of_one[:, 0]]
         if offset:
             b = offset * alpha.sum(axis=1)
         return Fit(
             alpha,
             b,
-            loop.outputs_,
+            outputs,
             int(loop.t.max()),
             epoch,
             converged,
             _history(loop) if task.record else None,
-            [np.concatenate(c) for c in loop.corrections] if self._wants_corrections() else None,
+            corrections,
             {"computed": columns.computed, "hits": columns.hits},
         )
 
@@ -337,7 +360,8 @@ def _solve_sets(solver: Adatron, task: Task) -> Fit:
         order=order,
     )
     upper = task.upper()[order]
-    fit = Fit(np.zeros(task.Y.shape), np.zeros(len(task.Y)), np.zeros(task.Y.shape), 0, 0, True)
+    outputs = np.zeros(task.Y.shape)
+    fit = Fit(np.zeros(task.Y.shape), np.zeros(len(task.Y)), outputs, 0, 0, True)
     for q, y in enumerate(task.Y):
         machine, good = solve_sets(
             columns,
@@ -351,7 +375,7 @@ def _solve_sets(solver: Adatron, task: Task) -> Fit:
         )
         fit.alpha[q, order] = machine.alpha_
         fit.b[q] = machine.b if machine.bias else offset * machine.alpha_.sum()
-        fit.outputs[q, order] = machine.outputs + (machine.b if machine.bias else 0.0)
+        outputs[q, order] = machine.outputs + (machine.b if machine.bias else 0.0)
         fit.t = max(fit.t, machine.n_sets * machine.size)
         fit.n_iter = max(fit.n_iter, -(-fit.t // n))
         fit.converged = fit.converged and good

@@ -240,6 +240,6 @@ def smallest_term(alpha, gram, kappa):
 
 
 def least_change(alpha, gram, kappa):
-    """Least sum of squared changes of f over the rows in the buffer."""
-    moved = np.linalg.norm(alpha @ kappa, axis=1) ** 2
-    return int(np.argmin((moved * (gram**2).sum(1))[:-1]))
+    """Least sum of squared changes of f over the rows that were there."""
+    moved = np.linalg.norm(alpha[:-1] @ kappa, axis=1) ** 2
+    return int(np.argmin(moved * (gram[:-1, :-1] ** 2).sum(1)))

@@ -37,6 +37,7 @@ VARIANTS = [
     ("LinearClassifier", "multi", {"average": 10, "batch_size": 7, "class_weight": {"a": 2.0}}),
     ("LinearRegressor", "number", {"loss": "huber"}),
     ("LinearNovelty", None, {}),
+    ("AlmaClassifier", "binary", {}),
     ("KernelClassifier", "binary", {}),
     ("KernelClassifier", "multi", {"budget": 10}),
     ("KernelRegressor", "number", {}),

@@ -170,3 +170,128 @@ def test_svmd_follows_the_reference(case):
         )  # fmt: skip
         np.testing.assert_allclose(history["eta"], path, rtol=1e-10)
         assert_same(machine, reference, X)
+
+
+def test_nothing_depends_on_small_scales():
+    """Steps that shrink f to nothing, and eta at its cap, where dec is exactly 0."""
+    X, y = make_data(1, "classify")
+    for reg, eta0, mu, decay in ((1.0, 1.0, 5.0, 0.95), (2.0, 0.5, 0.0, 1.0), (9.0, 0.1, 1.0, 0)):
+        reference = ref.Reference(ref.hinge, ref.rbf(0.3), reg, eta0=eta0, mu=mu, decay=decay)
+        path = follow(reference, X, label_for("classify", 1, y))
+        machine = make_machine(kernels.get("rbf", gamma=0.3), 1)
+        start(machine, eta0)
+        step = schedules.SMD(mu=mu, decay=decay, eta_min=0.0).spec(reg=reg, eta0=eta0)
+        history = run(machine, X, y, losses.get("hinge").spec(), step, "classify", reg, 16)
+        np.testing.assert_allclose(history["eta"], path, rtol=1e-10)
+        reference.eta_b[:] = 0.1
+        assert_same(machine, reference, X)
+
+
+@pytest.mark.parametrize("case", [LOSSES[i] for i in (0, 1, 6, 7, 8)], ids=lambda c: c[0])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("eviction", ["fifo", "coefficient", "term", "change"])
+def test_eviction_keeps_the_inner_products(case, eviction, sparse):
+    """With a full buffer, against inner products computed afresh at each step."""
+    _, loss, reference_loss, outputs, task = case
+    X, y = make_data(outputs, task)
+    kappa = KAPPA if outputs > 1 else None
+    victim = {
+        "fifo": None,
+        "coefficient": ref.smallest_coefficient,
+        "term": ref.smallest_term,
+        "change": ref.least_change,
+    }[eviction]
+    for kernel, reference_kernel in (
+        (kernels.get("rbf", gamma=0.3), ref.rbf(0.3)),
+        (
+            kernels.get("polynomial", gamma=0.2, coef0=1.0, degree=2),
+            ref.polynomial(0.2, 1.0, 2),
+        ),
+    ):
+        reference = ref.Reference(
+            reference_loss, reference_kernel, 0.05, outputs, kappa, eta0=0.1, mu=0.05, decay=0.95,
+            budget=20, victim=victim,
+        )  # fmt: skip
+        path = follow(reference, X, label_for(task, outputs, y))
+        machine = make_machine(
+            kernel, outputs, sparse=sparse, budget=20, eviction=eviction, label_kernel=kappa
+        )
+        start(machine, 0.1)
+        step = schedules.SMD(mu=0.05, decay=0.95, eta_min=0.0).spec(reg=0.05, eta0=0.1)
+        history = run(machine, X, y, spec_of(loss), step, task, 0.05, 16, sparse=sparse)
+        np.testing.assert_allclose(history["eta"], path, rtol=1e-10)
+        assert_same(machine, reference, X)
+
+
+@pytest.mark.parametrize("eviction", ["fifo", "coefficient", "term", "change"])
+def test_norma_follows_the_reference(eviction):
+    """A schedule of t, offset, nu and eviction, without a trace."""
+    victim = {
+        "fifo": None,
+        "coefficient": ref.smallest_coefficient,
+        "term": ref.smallest_term,
+        "change": ref.least_change,
+    }[eviction]
+    X, y = make_data(K, "classify")
+    for nu in (None, 0.3):
+        reference = ref.Reference(
+            ref.multiclass_hinge, ref.rbf(0.3), 1.0, K, offset=True, nu=nu, budget=25,
+            victim=victim, schedule=lambda t: 0.4 * np.sqrt(10 / (10 + t)), decay=0.0,
+        )  # fmt: skip
+        follow(reference, X, y)
+        machine = make_machine(
+            kernels.get("rbf", gamma=0.3), K, smd=False, budget=25, eviction=eviction
+        )
+        start(machine, 0.4)
+        step = schedules.InverseSqrt(eta0=0.4, tau=10.0).spec(reg=1.0)
+        loss = losses.get("multiclass_hinge").spec()
+        run(machine, X, y, loss, step, "classify", 1.0, 16, nu=nu, offset=True)
+        reference.z_eps = machine.z_epsilon
+        reference.eta_eps = machine.eta_epsilon
+        assert_same(machine, reference, X)
+
+
+@pytest.mark.parametrize("case", LOSSES, ids=IDS)
+def test_trace_is_the_derivative_by_log_eta(case):
+    """With mu = 0 and decay = 1, z = df / d log eta; away from the kinks."""
+    _, loss, _, outputs, task = case
+    X, y = make_data(outputs, task, n=40)
+    probe = RowSource.dense(X[:10].copy())
+    values = {}
+    for shift in (-1e-6, 0.0, 1e-6):
+        eta = 0.2 * np.exp(shift)
+        machine = make_machine(kernels.get("rbf", gamma=0.3), outputs)
+        start(machine, eta)
+        step = schedules.SMD(mu=0.0, decay=1.0).spec(reg=0.05, eta0=eta)
+        run(machine, X, y, spec_of(loss), step, task, 0.05, 7)
+        values[shift] = machine.decision(probe)
+        if shift == 0.0:
+            z = machine.decision(probe, trace=True)
+    slope = (values[1e-6] - values[-1e-6]) / 2e-6
+    np.testing.assert_allclose(z, slope, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "polynomial", "sigmoid", "cosine"])
+@pytest.mark.parametrize("outputs", [1, K])
+def test_blocks_give_the_sequential_result(outputs, kernel, sparse, dtype):
+    """Same mistakes, same step sizes, whatever the size of the blocks."""
+    X, y = make_data(outputs, "classify", n=400)
+    loss = losses.get("hinge" if outputs == 1 else "multiclass_hinge").spec()
+    kernel = kernels.get(kernel)
+    if hasattr(kernel, "gamma"):
+        kernel = kernels.get(kernel, gamma=0.2)
+    results = []
+    for block in (1, 7, 64, 400):
+        machine = make_machine(
+            kernel, outputs, budget=60, sparse=sparse, float64=dtype == np.float64
+        )
+        start(machine, 0.05)
+        step = schedules.SMD(mu=0.01, decay=0.95).spec(reg=1e-3, eta0=0.05)
+        results.append(run(machine, X, y, loss, step, "classify", 1e-3, block, sparse, dtype))
+    tolerance = 1e-12 if dtype == np.float64 else 1e-6
+    for other in results[1:]:
+        np.testing.assert_array_equal(other["error"], results[0]["error"])
+        np.testing.assert_array_equal(other["support"], results[0]["support"])
+        np.testing.assert_allclose(other["eta"], results[0]["eta"], rtol=tolerance)

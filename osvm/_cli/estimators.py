@@ -61,15 +61,17 @@ def add_estimator_arguments(parser: argparse.ArgumentParser) -> None:
         for parameter_name in parameters_of(cls):
             owners.setdefault(parameter_name, []).append(cls)
     for name, classes in owners.items():
-        parameter = parameters_of(classes[0])[name]
-        _add_flag(group, name, parameter, classes)
+        _add_flag(group, name, classes, len(classes) == len(CLASSES))
 
 
-def _add_flag(group: Any, name: str, parameter: inspect.Parameter, classes: list[type]) -> None:
+def _add_flag(group: Any, name: str, classes: list[type], common: bool) -> None:
+    """One flag, which takes whatever one of its classes takes."""
     flag = "--" + name.replace("_", "-")
-    annotation = str(parameter.annotation)
-    words = [] if len(classes) >= 6 else [", ".join(cls.__name__ for cls in classes)]
-    words.append(f"default: {parameter.default}")
+    found = {cls.__name__: parameters_of(cls)[name] for cls in classes}
+    annotation = " | ".join(sorted({str(p.annotation) for p in found.values()}))
+    words = [] if common else [", ".join(found)]
+    default = found.get(DEFAULT, found[next(iter(found))]).default
+    words.append(f"default: {default}")
     options: dict[str, Any] = {
         "dest": f"estimator_{name}",
         "default": argparse.SUPPRESS,

@@ -17,43 +17,65 @@
 
 #include "osvm_exp.h" /* OSVM_FORCE_INLINE and the run-time choice */
 
-#define OSVM_CHUNK 16 /* columns whose sums stay in registers */
-
+/* Four slots (or entries) at a time keep a column's sum in a register for four terms; the
+ * terms are still added one after the other. */
 #define OSVM_DEFINE_EXPAND(real, suffix)                                                      \
+    /* out[i] += c0 k0[i] + c1 k1[i] + c2 k2[i] + c3 k3[i], in that order */                  \
+    OSVM_FORCE_INLINE void osvm_add4_##suffix(                                                \
+        double *__restrict out, ptrdiff_t n, const real *__restrict k, ptrdiff_t ld,          \
+        const double *__restrict c) {                                                         \
+        const real *__restrict k1 = k + ld, *__restrict k2 = k1 + ld, *__restrict k3 = k2 + ld; \
+        const double c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];                              \
+        ptrdiff_t i;                                                                          \
+        for (i = 0; i < n; i++) {                                                             \
+            double t = out[i];                                                                \
+            t += c0 * (double)k[i];                                                           \
+            t += c1 * (double)k1[i];                                                          \
+            t += c2 * (double)k2[i];                                                          \
+            t += c3 * (double)k3[i];                                                          \
+            out[i] = t;                                                                       \
+        }                                                                                     \
+    }                                                                                         \
+    /* The same for two sets of coefficients, reading the kernel values once. */              \
+    OSVM_FORCE_INLINE void osvm_add4x2_##suffix(                                              \
+        double *__restrict fa, double *__restrict fb, ptrdiff_t n, const real *__restrict k,  \
+        ptrdiff_t ld, const double *__restrict a, const double *__restrict b) {               \
+        const real *__restrict k1 = k + ld, *__restrict k2 = k1 + ld, *__restrict k3 = k2 + ld; \
+        const double a0 = a[0], a1 = a[1], a2 = a[2], a3 = a[3];                              \
+        const double b0 = b[0], b1 = b[1], b2 = b[2], b3 = b[3];                              \
+        ptrdiff_t i;                                                                          \
+        for (i = 0; i < n; i++) {                                                             \
+            double t = fa[i], u = fb[i];                                                      \
+            double v0 = (double)k[i], v1 = (double)k1[i];                                     \
+            double v2 = (double)k2[i], v3 = (double)k3[i];                                    \
+            t += a0 * v0;                                                                     \
+            u += b0 * v0;                                                                     \
+            t += a1 * v1;                                                                     \
+            u += b1 * v1;                                                                     \
+            t += a2 * v2;                                                                     \
+            u += b2 * v2;                                                                     \
+            t += a3 * v3;                                                                     \
+            u += b3 * v3;                                                                     \
+            fa[i] = t;                                                                        \
+            fb[i] = u;                                                                        \
+        }                                                                                     \
+    }                                                                                         \
     /* One output: fa[b] += sum_s a[s] kv[s][b], and fb likewise unless it is NULL. */        \
     OSVM_FORCE_INLINE void osvm_loop_expand1_##suffix(                                        \
         const real *__restrict kv, ptrdiff_t ld, ptrdiff_t n_slots, ptrdiff_t n,              \
         const double *__restrict a, const double *__restrict b, double *__restrict fa,        \
         double *__restrict fb) {                                                              \
-        ptrdiff_t c, i, s;                                                                    \
-        for (c = 0; c + OSVM_CHUNK <= n; c += OSVM_CHUNK) {                                   \
-            double sa[OSVM_CHUNK], sb[OSVM_CHUNK];                                            \
-            const real *k = kv + c;                                                           \
-            for (i = 0; i < OSVM_CHUNK; i++) sa[i] = fa[c + i];                               \
-            if (fb == NULL) {                                                                 \
-                for (s = 0; s < n_slots; s++, k += ld)                                        \
-                    for (i = 0; i < OSVM_CHUNK; i++) sa[i] += a[s] * (double)k[i];            \
-            } else {                                                                          \
-                for (i = 0; i < OSVM_CHUNK; i++) sb[i] = fb[c + i];                           \
-                for (s = 0; s < n_slots; s++, k += ld)                                        \
-                    for (i = 0; i < OSVM_CHUNK; i++) {                                        \
-                        double v = (double)k[i];                                              \
-                        sa[i] += a[s] * v;                                                    \
-                        sb[i] += b[s] * v;                                                    \
-                    }                                                                         \
-                for (i = 0; i < OSVM_CHUNK; i++) fb[c + i] = sb[i];                           \
-            }                                                                                 \
-            for (i = 0; i < OSVM_CHUNK; i++) fa[c + i] = sa[i];                               \
+        ptrdiff_t i, s = 0;                                                                   \
+        if (fb == NULL) {                                                                     \
+            for (; s + 4 <= n_slots; s += 4) osvm_add4_##suffix(fa, n, kv + s * ld, ld, a + s); \
+        } else {                                                                              \
+            for (; s + 4 <= n_slots; s += 4)                                                  \
+                osvm_add4x2_##suffix(fa, fb, n, kv + s * ld, ld, a + s, b + s);               \
         }                                                                                     \
-        for (; c < n; c++) {                                                                  \
-            double sa = fa[c], sb = fb == NULL ? 0.0 : fb[c];                                 \
-            const real *k = kv + c;                                                           \
-            for (s = 0; s < n_slots; s++, k += ld) {                                          \
-                sa += a[s] * (double)k[0];                                                    \
-                if (fb != NULL) sb += b[s] * (double)k[0];                                    \
-            }                                                                                 \
-            fa[c] = sa;                                                                       \
-            if (fb != NULL) fb[c] = sb;                                                       \
+        for (; s < n_slots; s++) {                                                            \
+            for (i = 0; i < n; i++) fa[i] += a[s] * (double)kv[s * ld + i];                   \
+            if (fb != NULL)                                                                   \
+                for (i = 0; i < n; i++) fb[i] += b[s] * (double)kv[s * ld + i];               \
         }                                                                                     \
     }                                                                                         \
     /* K outputs: the same with a[s * K + k] and fa[k * n + b].  Zero coefficients cost       \
@@ -89,13 +111,28 @@
         ptrdiff_t i;                                                                          \
         for (i = 0; i < n; i++) f[i] += c_new * (double)k_new[i] - c_old * (double)k_old[i];  \
     }                                                                                         \
+    OSVM_FORCE_INLINE void osvm_tile4_##suffix(                                               \
+        real *__restrict out, ptrdiff_t n, const real *__restrict t0,                         \
+        const real *__restrict t1, const real *__restrict t2, const real *__restrict t3,      \
+        const real *__restrict c) {                                                           \
+        const real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];                                \
+        ptrdiff_t i;                                                                          \
+        for (i = 0; i < n; i++) {                                                             \
+            real t = out[i];                                                                  \
+            t += c0 * t0[i];                                                                  \
+            t += c1 * t1[i];                                                                  \
+            t += c2 * t2[i];                                                                  \
+            t += c3 * t3[i];                                                                  \
+            out[i] = t;                                                                       \
+        }                                                                                     \
+    }                                                                                         \
     /* One sparse row against a tile: out[b] = sum_k v[k] tile[map[j[k]]][b]; row 0 of the    \
      * tile is zero and stands for the features that the tile does not have. */               \
     OSVM_FORCE_INLINE void osvm_loop_tiledot_##suffix(                                        \
         const real *__restrict v, const int32_t *__restrict j, ptrdiff_t count,               \
         const int32_t *__restrict map, const real *__restrict tile, ptrdiff_t n,              \
         real *__restrict out) {                                                               \
-        ptrdiff_t c, i, k;                                                                    \
+        ptrdiff_t i, k;                                                                       \
         if (n == 1) {                                                                         \
             real s0 = 0, s1 = 0, s2 = 0, s3 = 0;                                              \
             for (k = 0; k + 4 <= count; k += 4) {                                             \
@@ -108,58 +145,23 @@
             out[0] = (s0 + s1) + (s2 + s3);                                                   \
             return;                                                                           \
         }                                                                                     \
-        for (c = 0; c + OSVM_CHUNK <= n; c += OSVM_CHUNK) {                                   \
-            real sum[OSVM_CHUNK];                                                             \
-            for (i = 0; i < OSVM_CHUNK; i++) sum[i] = 0;                                      \
-            for (k = 0; k < count; k++) {                                                     \
+        for (i = 0; i < n; i++) out[i] = 0;                                                   \
+        for (k = 0; k < count;) {                                                             \
+            const real *t[4];                                                                 \
+            real c[4];                                                                        \
+            int hits = 0;                                                                     \
+            for (; k < count && hits < 4; k++) {                                              \
                 ptrdiff_t row = map[j[k]];                                                    \
-                const real *__restrict t = tile + row * n + c;                                \
-                if (row == 0) continue;                                                       \
-                for (i = 0; i < OSVM_CHUNK; i++) sum[i] += v[k] * t[i];                       \
-            }                                                                                 \
-            for (i = 0; i < OSVM_CHUNK; i++) out[c + i] = sum[i];                             \
-        }                                                                                     \
-        for (; c < n; c++) {                                                                  \
-            real sum = 0;                                                                     \
-            for (k = 0; k < count; k++) sum += v[k] * tile[(ptrdiff_t)map[j[k]] * n + c];     \
-            out[c] = sum;                                                                     \
-        }                                                                                     \
-    }                                                                                         \
-    /* One dense row against n rows: out[s] = x . rows[s]. */                                 \
-    OSVM_FORCE_INLINE void osvm_loop_rowdots_##suffix(                                        \
-        const real *__restrict rows, ptrdiff_t n, ptrdiff_t d, const real *__restrict x,      \
-        real *__restrict out) {                                                               \
-        ptrdiff_t s, k, i;                                                                    \
-        for (s = 0; s + 4 <= n; s += 4) {                                                     \
-            const real *r0 = rows + s * d, *r1 = r0 + d, *r2 = r1 + d, *r3 = r2 + d;          \
-            real a0[8], a1[8], a2[8], a3[8];                                                  \
-            for (i = 0; i < 8; i++) a0[i] = a1[i] = a2[i] = a3[i] = 0;                        \
-            for (k = 0; k + 8 <= d; k += 8)                                                   \
-                for (i = 0; i < 8; i++) {                                                     \
-                    a0[i] += r0[k + i] * x[k + i];                                            \
-                    a1[i] += r1[k + i] * x[k + i];                                            \
-                    a2[i] += r2[k + i] * x[k + i];                                            \
-                    a3[i] += r3[k + i] * x[k + i];                                            \
+                if (row != 0) {                                                               \
+                    t[hits] = tile + row * n;                                                 \
+                    c[hits++] = v[k];                                                         \
                 }                                                                             \
-            for (; k < d; k++) {                                                              \
-                a0[0] += r0[k] * x[k];                                                        \
-                a1[0] += r1[k] * x[k];                                                        \
-                a2[0] += r2[k] * x[k];                                                        \
-                a3[0] += r3[k] * x[k];                                                        \
             }                                                                                 \
-            out[s] = ((a0[0] + a0[1]) + (a0[2] + a0[3])) + ((a0[4] + a0[5]) + (a0[6] + a0[7]));     \
-            out[s + 1] = ((a1[0] + a1[1]) + (a1[2] + a1[3])) + ((a1[4] + a1[5]) + (a1[6] + a1[7])); \
-            out[s + 2] = ((a2[0] + a2[1]) + (a2[2] + a2[3])) + ((a2[4] + a2[5]) + (a2[6] + a2[7])); \
-            out[s + 3] = ((a3[0] + a3[1]) + (a3[2] + a3[3])) + ((a3[4] + a3[5]) + (a3[6] + a3[7])); \
-        }                                                                                     \
-        for (; s < n; s++) {                                                                  \
-            const real *r0 = rows + s * d;                                                    \
-            real a0[8];                                                                       \
-            for (i = 0; i < 8; i++) a0[i] = 0;                                                \
-            for (k = 0; k + 8 <= d; k += 8)                                                   \
-                for (i = 0; i < 8; i++) a0[i] += r0[k + i] * x[k + i];                        \
-            for (; k < d; k++) a0[0] += r0[k] * x[k];                                         \
-            out[s] = ((a0[0] + a0[1]) + (a0[2] + a0[3])) + ((a0[4] + a0[5]) + (a0[6] + a0[7]));     \
+            for (; hits < 4; hits++) {                                                        \
+                t[hits] = tile;                                                               \
+                c[hits] = 0;                                                                  \
+            }                                                                                 \
+            osvm_tile4_##suffix(out, n, t[0], t[1], t[2], t[3], c);                           \
         }                                                                                     \
     }
 
@@ -183,11 +185,7 @@ OSVM_DEFINE_EXPAND(double, f64)
     OSVM_DEFINE_DISPATCH(tiledot, suffix,                                                     \
                          (const real *v, const int32_t *j, ptrdiff_t count,                   \
                           const int32_t *map, const real *tile, ptrdiff_t n, real *out),      \
-                         (v, j, count, map, tile, n, out))                                    \
-    OSVM_DEFINE_DISPATCH(rowdots, suffix,                                                     \
-                         (const real *rows, ptrdiff_t n, ptrdiff_t d, const real *x,          \
-                          real *out),                                                         \
-                         (rows, n, d, x, out))
+                         (v, j, count, map, tile, n, out))
 
 OSVM_DISPATCH_EXPAND(float, f32)
 OSVM_DISPATCH_EXPAND(double, f64)

@@ -16,6 +16,7 @@ from osvm.recipes.cached import (
     pegaz,
     voted_perceptron,
 )
+from osvm.recipes.kernel import norma, novelty_svmd, nu_svmd, svmd
 from osvm.recipes.linear import (
     batch_gd,
     dual_svm,
@@ -32,6 +33,9 @@ __all__ = [
     "alma",
     "ballseptron",
     "batch_gd",
+    "norma",
+    "novelty_svmd",
+    "nu_svmd",
     "kernel_adatron",
     "kernel_perceptron",
     "lasvm",
@@ -46,5 +50,6 @@ __all__ = [
     "projected_ogd",
     "sgd_svm",
     "soft_svm",
+    "svmd",
     "voted_perceptron",
 ]

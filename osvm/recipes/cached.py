@@ -2,7 +2,8 @@
 
 (4) Vishwanathan, Schraudolph, Smola, "Step Size Adaptation in RKHS" (JMLR 2006), section 3,
 which surveys the perceptron family; (5) Kecman and Melki, "Fast online algorithms for support
-vector machines".  Every recipe takes further parameters of `KernelClassifier` as keywords.
+vector machines".  Every recipe takes further parameters of `KernelClassifier` as keywords,
+and `dtype` of the kernel columns ("float32" or "float64").
 """
 
 from __future__ import annotations
@@ -413,9 +414,10 @@ def alma(
 
 
 def _own(options: dict[str, Any], **parameters: Any) -> dict[str, Any]:
-    """The solver's parameters; takes `dtype` of the columns out of the options."""
-    if "dtype" in options:
-        parameters["dtype"] = options.pop("dtype")
+    """The solver's parameters; takes those that all solvers have out of the options."""
+    for name in ("dtype", "keep_outputs"):
+        if name in options:
+            parameters[name] = options.pop(name)
     return parameters
 
 
