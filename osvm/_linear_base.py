@@ -249,19 +249,20 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
     ) -> None:
         """Learn one block of a stream in the order of its rows; all of it or nothing."""
         record = self._new_record(source.n_rows)
-        if self.verbose:
-            if self.__dict__.get("_progress") is None:
+        if not self.verbose and type(learner) is SGDLearner:
+            learner.run(source, targets, None, 0, -1, weight, record, undo=True)
+        else:
+            if self.verbose and self.__dict__.get("_progress") is None:
                 self._progress = make_progress(self.verbose, start=int(learner.seen))
+            progress = self._progress if self.verbose else None
             before = learner.get_state()
             try:
-                run(learner, source, targets, None, weight, self._progress, record)
+                run(learner, source, targets, None, weight, progress, record)
             except KeyboardInterrupt:
                 raise
             except BaseException:
                 learner.set_state(*before)
                 raise
-        else:
-            learner.run(source, targets, None, 0, -1, weight, record, undo=True)
         self._store_record(record, source.n_rows, fresh=False)
 
     def _store(self, X: Any, source: RowSource, learner: SGDLearner, plan: Plan, rng: Any) -> None:
