@@ -264,26 +264,25 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
     ) -> None:
         """Learn one block of a stream in the order of its rows; all of it or nothing."""
         record = self._new_record(source.n_rows)
-        if self.verbose:
-            if self.__dict__.get("_progress") is None:
+        if self.verbose or not isinstance(learner, SGDLearner):
+            if self.verbose and self.__dict__.get("_progress") is None:
                 self._progress = make_progress(self.verbose, start=int(learner.seen))
-            before = learner.get_state()
+            progress = self._progress if self.verbose else None
+            before = learner.get_state() if source.n_rows > 1 else None
             try:
-                run(learner, source, targets, None, weight, self._progress, record, platt=platt)
+                run(learner, source, targets, None, weight, progress, record, platt=platt)
             except KeyboardInterrupt:
                 raise
             except BaseException:
-                learner.set_state(*before)
+                if before is not None:  # one row fails before it changes anything
+                    learner.set_state(*before)
                 raise
         else:
             kept = record
             if platt is not None:
                 scores = np.empty((source.n_rows, learner.weights.n_out))
                 kept = {**(record or {}), "score": scores}
-            if isinstance(learner, SGDLearner):
-                learner.run(source, targets, None, 0, -1, weight, kept, undo=True)
-            else:
-                _run_or_restore(learner, source, targets, weight, kept)
+            learner.run(source, targets, None, 0, -1, weight, kept, undo=True)
             if platt is not None:
                 platt.learn(scores, targets)
         self._store_record(record, source.n_rows, fresh=False)
@@ -469,19 +468,6 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
 
     def _shown_coef(self, coef: Array) -> Any:
         return sp.csr_matrix(coef) if self.__dict__.get("_sparse_coef") else coef
-
-
-def _run_or_restore(
-    learner: Any, source: RowSource, targets: Array, weight: Array | None, record: Any
-) -> None:
-    """Learn all rows, or go back; one row fails before it changes anything."""
-    before = learner.get_state() if source.n_rows > 1 else None
-    try:
-        learner.run(source, targets, None, 0, -1, weight, record)
-    except FloatingPointError:
-        if before is not None:
-            learner.set_state(*before)
-        raise
 
 
 def _cpu_count() -> int:

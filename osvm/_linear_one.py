@@ -141,13 +141,16 @@ class OneExample:
             if "_learner" in self.__dict__:
                 self._make_one()
             return False
-        is_array = type(y) is np.ndarray and y.shape == (1,) and y.dtype.kind in "biufU"
-        if not is_array and (type(y) is not list or len(y) != 1):
+        if type(y) is np.ndarray and y.shape == (1,) and y.dtype.kind in "biufU":
+            target = y.item()
+        elif type(y) is list and len(y) == 1:
+            target = y[0]
+        else:
             return False
         start, stop = X.indptr.tolist()
         if start != 0 or stop != len(X.indices) or "feature_names_in_" in self.__dict__:
             return False
-        if not _one.learn(self, X.indices, X.data, y[0] if type(y) is list else y.item()):
+        if not _one.learn(self, X.indices, X.data, target):
             self._make_one()
             return False
         return True

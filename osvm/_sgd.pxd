@@ -71,6 +71,7 @@ cdef class SGDLearner:
     cdef void _after_step(self) noexcept nogil
     cdef int _take_into_batch(self, const Row *row, const double *xi, double c,
                               double largest) noexcept nogil
+    cdef bint _fits_batch(self, double pull) noexcept nogil
     cdef void _sum_gradient(self, const Row *row, const double *xi, double c) noexcept nogil
     cdef void _apply_batch(self) noexcept nogil
     cdef void _take_gradient(self, weight_t *grad, weight_t *values, Row *row) noexcept nogil

@@ -36,7 +36,7 @@ from osvm.core.loss cimport (
 )
 from osvm.core.row cimport (
     ROW_F32_DENSE, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I64, Row, Rows, row_axpy, row_index,
-    rows_get, rows_prefetch, rows_prefetch_start,
+    row_value, rows_get, rows_prefetch, rows_prefetch_start,
 )
 from osvm.core.smat cimport (
     SMat, row_axpy_all, smat_average_dot, smat_axpy, smat_count_average, smat_dot, smat_dot_ahead,
@@ -90,6 +90,16 @@ cdef inline double step_limit(int kind, double largest) noexcept nogil:
     what is left is room for more steps than anybody makes.
     """
     return (1e30 if kind == WEIGHT_F32 else 1e145) / largest
+
+
+cdef double row_largest(const Row *row) noexcept nogil:
+    """The row's own bound, where the bound of all rows is too large."""
+    cdef Py_ssize_t k
+    cdef double size, largest = 0.0
+    for k in range(row.count):
+        size = fabs(row_value(row, k))
+        largest = size if size > largest else largest
+    return largest
 
 
 cdef inline bint fits(double eta, double pull, const SVec *w, double limit) noexcept nogil:
@@ -460,7 +470,8 @@ cdef class SGDLearner:
                     break
                 t, b = self.t, self.b[0]
             else:
-                if xi != 0.0 and not fits(eta, c * xi, w, limit):
+                if xi != 0.0 and not fits(eta, c * xi, w, limit) \
+                        and not fits(eta, c * xi, w, step_limit(w.kind, row_largest(row))):
                     status = STEP_TOO_LARGE
                     break
                 t += 1.0
@@ -552,7 +563,8 @@ cdef class SGDLearner:
                 pull = c * (slope if slope < INFINITY else largest_of(xi, K))
                 if not any_of(xi, K):
                     pull = 0.0
-                if pull > 0.0 and not fits_all(eta, pull, w, limit):
+                if pull > 0.0 and not fits_all(eta, pull, w, limit) \
+                        and not fits_all(eta, pull, w, step_limit(w.kind, row_largest(row))):
                     return STEP_TOO_LARGE
                 self.t += 1.0
                 smat_shrink(w, clamp_shrink(1.0 - eta * options.reg))
@@ -618,23 +630,26 @@ cdef class SGDLearner:
         The pulls of the examples add up to a bound of the step, so that an example
         that would overflow it is refused before anything changes.
         """
-        cdef double pull = self.batch_pull + c * largest_of(xi, self.n_out) * largest
-        cdef double eta = step_next(&self.step, self.t + 1.0)
-        cdef bint fit
-        # in units of the gradient's entries: limits for a row of ones
-        if self.vec != NULL:
-            fit = fits(eta, pull, self.vec, step_limit(self.vec.kind, 1.0)) \
-                and pull < step_limit(self.vec.kind, 1.0)
-        else:
-            fit = fits_all(eta, pull, self.mat, step_limit(self.mat.kind, 1.0)) \
-                and pull < step_limit(self.mat.kind, 1.0)
-        if not fit:
-            return STEP_TOO_LARGE
-        self.batch_pull = pull
+        cdef double size = c * largest_of(xi, self.n_out)
+        if not self._fits_batch(self.batch_pull + size * largest):
+            largest = row_largest(row)
+            if not self._fits_batch(self.batch_pull + size * largest):
+                return STEP_TOO_LARGE
+        self.batch_pull += size * largest
         self._sum_gradient(row, xi, c)
         if self.pending >= self.options.batch_size:
             self._apply_batch()
         return DONE
+
+    cdef bint _fits_batch(self, double pull) noexcept nogil:
+        """Whether a gradient with entries up to `pull` can be summed, and a step made."""
+        cdef double eta = step_next(&self.step, self.t + 1.0)
+        cdef double limit
+        if self.vec != NULL:
+            limit = step_limit(self.vec.kind, 1.0)
+            return pull < limit and fits(eta, pull, self.vec, limit)
+        limit = step_limit(self.mat.kind, 1.0)
+        return pull < limit and fits_all(eta, pull, self.mat, limit)
 
     cdef void _sum_gradient(self, const Row *row, const double *xi, double c) noexcept nogil:
         """Add c xi x to the batch's gradient and remember which features it touched."""

@@ -14,8 +14,8 @@ from osvm.core.smat cimport (
     smat_sq_norm_one, smat_start_average, smat_write, smat_write_average,
 )
 from osvm.core.svec cimport (
-    svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead, svec_fold, svec_init,
-    svec_project, svec_recompute_norm, svec_reset, svec_shrink, svec_sq_norm,
+    svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead, svec_fold,
+    svec_init, svec_project, svec_recompute_norm, svec_reset, svec_shrink, svec_sq_norm,
     svec_start_average, svec_write, svec_write_average,
 )
 from osvm.core.typedefs cimport WEIGHT_F32, WEIGHT_F64

@@ -37,18 +37,6 @@ def same(a, b):
         np.testing.assert_array_equal(arrays[name], other_arrays[name])
 
 
-def through_matrices(model, examples, targets=True):
-    for columns, values, y in examples:
-        X = sp.vstack([as_row(columns, values)] * 1, format="csr")
-        X = as_row(columns, values)
-        # two rows' worth of general code: a dense y of dtype object takes the long way
-        if targets:
-            model.partial_fit(X, np.array([y]), sample_weight=np.ones(1))
-        else:
-            model.partial_fit(X, sample_weight=np.ones(1))
-    return model
-
-
 @pytest.mark.parametrize("value", ["f4", "f8"])
 @pytest.mark.parametrize("index", ["i4", "i8"])
 @pytest.mark.parametrize(

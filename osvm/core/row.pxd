@@ -185,7 +185,7 @@ cdef inline double sparse_dot_ahead(const value_t *x, const index_t *j, Py_ssize
                                     const index_t *next_j) noexcept nogil:
     cdef weight_t a0 = 0, a1 = 0, a2 = 0, a3 = 0
     cdef Py_ssize_t k = 0
-    cdef int m
+    cdef int _m
     while k + 16 <= n:
         OSVM_PREFETCH(next_x + k)
         OSVM_PREFETCH(next_j + k)
@@ -193,7 +193,7 @@ cdef inline double sparse_dot_ahead(const value_t *x, const index_t *j, Py_ssize
             OSVM_PREFETCH(next_x + k + 8)
         if index_t is int64_t:
             OSVM_PREFETCH(next_j + k + 8)
-        for m in range(4):
+        for _m in range(4):
             a0 += <weight_t> x[k] * w[j[k]]
             a1 += <weight_t> x[k + 1] * w[j[k + 1]]
             a2 += <weight_t> x[k + 2] * w[j[k + 2]]
