@@ -37,7 +37,11 @@ FLAGS = {
     "mingw32": ["-O3", "-std=c11", "-fno-math-errno", "-ffp-contract=off"],
     "msvc": ["/O2", "/std:c11"],
 }
-DEBUG_FLAGS = {"unix": ["-UNDEBUG", "-g"], "mingw32": ["-UNDEBUG", "-g"], "msvc": ["/UNDEBUG"]}
+DEBUG_FLAGS = {
+    "unix": ["-UNDEBUG", "-g", "-O1"],
+    "mingw32": ["-UNDEBUG", "-g", "-O1"],
+    "msvc": ["/UNDEBUG"],
+}
 
 SHARED = "osvm._cyutility"  # Cython's memoryview code, compiled once for all modules
 # A debug build keeps its generated C apart, or it would be taken for a release one.

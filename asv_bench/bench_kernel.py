@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import osvm
+from asv_bench.report import scaled
 
 D = 256
 KERNLAB_ROWS = 836  # a second: onlearn on USPS with a buffer of 512, measured on this data
@@ -92,6 +93,7 @@ def seconds(function):
 
 def compare_blocks(budget, n=8000, repeats=5):
     """SVMD's and NORMA's share of the yardstick; both take the same steps."""
+    budget, n = scaled(budget, 64), scaled(n, 512)
     X, y = make_stream(8 * budget)
     models = {"svmd": make_model(budget), "norma": make_model(budget, "constant")}
     for model in models.values():
@@ -119,6 +121,7 @@ def compare_blocks(budget, n=8000, repeats=5):
 
 def one_by_one(budget=512, n=3000, repeats=3):
     """Examples a second, one to a partial_fit."""
+    budget, n = scaled(budget, 64), scaled(n, 300)
     X, y = make_stream(8 * budget)
     model = make_model(budget)
     fill(model, X, y, budget)
@@ -137,6 +140,7 @@ def text(kernel, budget=512, n=1500, peer_rows=300):
     """How many times a loop over sklearn's pairwise_kernels takes."""
     from sklearn.metrics.pairwise import pairwise_kernels
 
+    budget, n, peer_rows = scaled(budget, 64), scaled(n, 300), scaled(peer_rows, 30)
     X, y = make_text(8 * budget)
     model = make_model(budget, kernel=kernel, gamma=1.0)
     fill(model, X, y, budget)
@@ -186,6 +190,39 @@ class Blocks:
 
     def track_svmd_over_norma(self, cache, budget):
         return cache[budget]["svmd_over_norma"]
+
+
+class Grid:
+    """One pass by buffer size, dimension, form of the rows and loss, and its running error."""
+
+    params = (
+        [64, 512, 4096],
+        [2, 64, 784],
+        ["dense", "sparse"],
+        ["hinge", "multiclass_hinge", "softmax"],
+    )
+    param_names = ["budget", "columns", "rows", "loss"]
+
+    def setup(self, budget, columns, rows, loss):
+        n = scaled(2000, 200)
+        self.X, self.y = make_stream(n, columns)
+        if rows == "sparse":
+            if columns < 10:
+                raise NotImplementedError("two columns are never sparse")
+            self.X[np.random.default_rng(1).random(self.X.shape) < 0.9] = 0
+            self.X = sp.csr_matrix(self.X)
+
+    def run(self, budget, columns, loss, **more):
+        model = make_model(budget, gamma=1 / (2 * columns), loss=loss, **more)
+        return model.partial_fit(self.X, self.y)
+
+    def time_partial_fit(self, budget, columns, rows, loss):
+        self.run(budget, columns, loss)
+
+    def track_running_error(self, budget, columns, rows, loss):
+        return 100 * self.run(budget, columns, loss, record=True).history_["error"][-1]
+
+    track_running_error.unit = "%"
 
 
 class OneByOne:

@@ -22,9 +22,9 @@ def ratio_of(all_runs: list[compare.Runs], name: str, key: str, target: float) -
     """Median time of a peer over that of osvm's quickest solver, and what both reached."""
     mine = [runs for runs in all_runs if runs.ours]
     runs = next(runs for runs in all_runs if runs.name == name)
-    theirs = runs.time_to(key, target)
+    theirs = runs.seconds_to(key, target)
     best = min(
-        (t for t in (r.time_to(key, target) for r in mine) if t is not None),
+        (t for t in (r.seconds_to(key, target) for r in mine) if t is not None),
         key=np.median,
         default=None,
     )

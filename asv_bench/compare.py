@@ -51,7 +51,7 @@ class Runs:
         """Median of a score over the repeats."""
         return float(np.median([run[key] for run in self.scores[effort]]))
 
-    def time_to(self, key: str, target: float) -> list[float] | None:
+    def seconds_to(self, key: str, target: float) -> list[float] | None:
         """Times of the cheapest effort that met the target; None if none did."""
         met = [e for e in self.times if self.score(e, key) <= target]
         return min((self.times[e] for e in met), key=np.median) if met else None
@@ -122,7 +122,7 @@ def add_results(
     """Table of times to the targets, and the summary for the README."""
     best: dict[str, list[float] | None] = {}
     for label, key, target in targets:
-        mine = [r.time_to(key, target) for r in all_runs if r.ours]
+        mine = [r.seconds_to(key, target) for r in all_runs if r.ours]
         best[label] = min((t for t in mine if t is not None), key=np.median, default=None)
     columns = ["solver"]
     for label, _, _ in targets:
@@ -131,7 +131,7 @@ def add_results(
     for runs in all_runs:
         row = [runs.name]
         for label, key, target in targets:
-            times = runs.time_to(key, target)
+            times = runs.seconds_to(key, target)
             row.append(NOT_MET if times is None else show_seconds(times))
             row.append("" if runs.ours else show_ratio(times, best[label]))
         rows.append(row)

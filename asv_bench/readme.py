@@ -24,7 +24,7 @@ def read(name: str) -> dict[str, Any] | None:
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def time_to(run: dict[str, Any], key: str, target: float) -> float | None:
+def seconds_to(run: dict[str, Any], key: str, target: float) -> float | None:
     """Median time of the cheapest effort that met the target."""
     met = [
         float(np.median(effort["seconds"]))
@@ -49,7 +49,7 @@ def linear_table(found: dict[str, Any], key: str, gap: float) -> dict[str, tuple
     data = found["data"].get(key)
     if data is None:
         return {}
-    times = {run["name"]: time_to(run, "gap", gap) for run in data["runs"]}
+    times = {run["name"]: seconds_to(run, "gap", gap) for run in data["runs"]}
     mine = [t for name, t in times.items() if name.startswith("osvm") and t is not None]
     best = min(mine, default=None)
     return {n: (t, None if n.startswith("osvm") else best) for n, t in times.items()}

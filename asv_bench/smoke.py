@@ -58,6 +58,16 @@ def benchmarks() -> Iterator[tuple[str, Any]]:
                     yield f"{info.name}.{name}", item
 
 
+def strays() -> list[str]:
+    """What asv would take for a benchmark though it is none: names in other modules."""
+    try:
+        from asv_runner.discovery import disc_benchmarks
+    except ImportError:
+        return []
+    found = disc_benchmarks(asv_bench.__path__[0])
+    return [b.name for b in found if not b.name.startswith("bench_")]
+
+
 def run_class(name: str, cls: Any) -> tuple[int, int, list[str]]:
     """Run all methods for some combinations: (ran, skipped, failures)."""
     ran, skipped, failures = 0, 0, []
@@ -99,7 +109,7 @@ def commands() -> list[str]:
     papers = [
         f"papers.{path.stem}"
         for path in sorted((folder / "papers").glob("*.py"))
-        if "def main" in path.read_text() and "--quick" in path.read_text()
+        if "\ndef main(" in path.read_text()
     ]
     return [*COMMANDS, *papers]
 
@@ -126,6 +136,10 @@ def main() -> None:
     os.environ.setdefault("OSVM_BENCH_ROWS", "2000")
     failures: list[str] = []
     begin = time.perf_counter()
+    try:
+        failures += [f"asv takes {name} for a benchmark" for name in strays()]
+    except Exception:
+        failures.append(f"asv cannot read the benchmarks\n{traceback.format_exc()}")
     for name, cls in benchmarks():
         if only and name.split(".")[0] not in only:
             continue

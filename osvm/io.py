@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -204,4 +204,14 @@ def load_input(path: Any) -> dict[str, Any] | None:
     return read_header(path)["input"]
 
 
-from osvm._checkpoint import Checkpoint, checkpoint  # noqa: E402
+if TYPE_CHECKING:
+    from osvm._checkpoint import Checkpoint, checkpoint
+
+
+def __getattr__(name: str) -> Any:
+    """Checkpoints stand on this module, so they are imported when they are asked for."""
+    if name in ("Checkpoint", "checkpoint"):
+        from osvm import _checkpoint
+
+        return getattr(_checkpoint, name)
+    raise AttributeError(f"module 'osvm.io' has no attribute {name!r}")

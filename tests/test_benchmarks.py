@@ -47,8 +47,8 @@ def make_runs(name, ours, runs):
 
 def test_time_to_target_is_the_cheapest_that_met_it():
     runs = make_runs("a", True, [(1, 1.0, 0.5), (2, 2.0, 0.01), (5, 5.0, 0.001)])
-    assert runs.time_to("gap", 0.02) == [2.0]
-    assert runs.time_to("gap", 1e-6) is None
+    assert runs.seconds_to("gap", 0.02) == [2.0]
+    assert runs.seconds_to("gap", 1e-6) is None
 
 
 def test_ratio_is_refused_unless_both_met_the_target():

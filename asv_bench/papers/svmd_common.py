@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 from pathlib import Path
 
@@ -11,21 +9,21 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
+from asv_bench.report import Report, bench_scale, make_parser
+
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("OSVM_DATA", HERE.parents[2] / "shared" / "data"))
 
 
 def parse(description, default_orders=10):
     """The command line of an experiment."""
-    parser = argparse.ArgumentParser(description=description)
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="a small part, for a look")
-    size.add_argument("--full", action="store_true", help="as published (the default)")
+    parser = make_parser("papers", description)
+    parser.add_argument("--full", action="store_true", help="as published (the default)")
     parser.add_argument("--orders", type=int, help=f"orders of the data ({default_orders})")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for results")
     options = parser.parse_args()
+    options.quick = options.quick or bench_scale() < 1
     if options.orders is None:
-        options.orders = 2 if options.quick else default_orders
+        options.orders = 1 if bench_scale() < 1 else 2 if options.quick else default_orders
     return options
 
 
@@ -53,22 +51,21 @@ def percent(values):
     return f"{values.mean():.1f}{spread}"
 
 
-def report(name, rows, out, remarks=""):
-    """Print the table and keep it as JSON.
+def report(name, rows, options, remarks="", title="", about=""):
+    """Print the table and keep it; `save` adds the plot and writes the file.
 
     `rows` are dictionaries with the keys experiment, published, reference, ours, differs.
     """
     keys = ("experiment", "published", "reference", "ours", "differs")
-    widths = [max(len(key), *(len(str(row[key])) for row in rows)) for key in keys]
-    print("  ".join(key.ljust(width) for key, width in zip(keys, widths)))
-    for row in rows:
-        print("  ".join(str(row[key]).ljust(width) for key, width in zip(keys, widths)))
-    if remarks:
-        print(remarks)
-    out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"experiment": name, "rows": rows, "remarks": remarks}, indent=1,
-                      ensure_ascii=False)  # fmt: skip
-    (out / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    out = Report(name, title or name, about, options)
+    out.add_table(
+        "Published, by a plain reference of the same equations, and ours",
+        ["experiment", "published", "plain reference", "ours", "how it differs"],
+        [[row[key] for key in keys] for row in rows],
+        remarks,
+    )
+    out.data["rows"] = rows
+    return out
 
 
 def figure(n=2, width=5.0, height=3.6):
@@ -81,8 +78,8 @@ def figure(n=2, width=5.0, height=3.6):
     return plt.subplots(1, n, figsize=(width * n, height), squeeze=False)
 
 
-def save(fig, name, out):
-    """Write the figure as a small PNG."""
-    out.mkdir(parents=True, exist_ok=True)
+def save(fig, out):
+    """Add the figure to the report and write the files."""
     fig.tight_layout()
-    fig.savefig(out / f"{name}.png", dpi=80)
+    out.add_plot(fig)
+    out.finish()

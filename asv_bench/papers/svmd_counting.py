@@ -83,7 +83,12 @@ def main():
             "differs": "reg = eta0 = 0.3 (the paper names mu = λ = 1 only)",
         }
     )
-    report("svmd_counting", table, options.out, f"running error in %, {options.orders} orders")
+    out = report(
+        "svmd_counting", table, options, f"running error in %, {options.orders} orders",
+        title="The counting sequence",
+        about="Source (4), section 6.2, Figures 6 and 7: labels that drift, and "
+        "the step size of novelty detection.",
+    )  # fmt: skip
     fig, axes = figure(3, width=4.6)
     plot.running_error(drawn, axes[0, 0]).set_title("counting sequence, 10-way")
     plot.step_size(drawn, axes[0, 1])
@@ -91,7 +96,7 @@ def main():
     for event in EVENTS:
         ax.axvline(event, color="0.7", linewidth=0.6, zorder=0)
     ax.set_title("novelty: grey lines, events of the paper")
-    save(fig, "svmd_counting", options.out)
+    save(fig, out)
 
 
 if __name__ == "__main__":

@@ -50,11 +50,15 @@ def main():
                 "differs": f"{n:,} rows in file order, {seconds:.1f} s of processor time",
             }
         )
-    report("svmd_mnist", rows, options.out, "running error in % (over the last 4,500)")
+    out = report(
+        "svmd_mnist", rows, options, "running error in % (over the last 4,500)",
+        title="MNIST and the size of the buffer",
+        about="Source (4), section 6.3, Figure 7: one pass with a polynomial kernel of degree 9.",
+    )  # fmt: skip
     fig, axes = figure(2)
     plot.running_error(drawn, axes[0, 0]).set_title("MNIST")
     plot.step_size(drawn, axes[0, 1])
-    save(fig, "svmd_mnist", options.out)
+    save(fig, out)
 
 
 if __name__ == "__main__":

@@ -69,8 +69,13 @@ def main():
         left, right = axes[0, 2 * place : 2 * place + 2]
         plot.running_error(drawn, left).set_title(f"USPS {task}")
         plot.step_size(drawn, right)
-    report("svmd_usps", rows, options.out, f"running error in %, {options.orders} orders")
-    save(fig, "svmd_usps", options.out)
+    out = report(
+        "svmd_usps", rows, options, f"running error in %, {options.orders} orders",
+        title="USPS in one pass: SVMD and NORMA",
+        about="Source (4), section 6.1, Figures 3 and 4: running error of SVMD, "
+        "SVMD without memory and NORMA.",
+    )  # fmt: skip
+    save(fig, out)
 
 
 if __name__ == "__main__":
