@@ -89,7 +89,8 @@ class Plan:
         """A learner with zero (or the given) weights."""
         loss, step = self.specs()
         if isinstance(self.schedule, SMD):
-            return self._meta_learner(n_features, n_out, dtype, loss, step)
+            kind = SMDLearner if self.schedule.per_coordinate else SVMDLearner
+            return self._meta_learner(kind, n_features, n_out, dtype, loss, step)
         return SGDLearner(
             n_features,
             n_out,
@@ -107,7 +108,7 @@ class Plan:
         )
 
     def _meta_learner(
-        self, n_features: int, n_out: int, dtype: Any, loss: Any, step: Any
+        self, kind: Any, n_features: int, n_out: int, dtype: Any, loss: Any, step: Any
     ) -> SGDLearner:
         """A learner that adapts its step sizes; it answers to the same calls."""
         for name, plain in (("radius", 0.0), ("average_from", -1.0), ("batch_size", 1)):
@@ -117,7 +118,6 @@ class Plan:
                     f"schedule='smd' has no {word}: its trace follows the plain steps; leave "
                     f"{word} alone or choose another schedule"
                 )
-        kind: Any = SMDLearner if self.schedule.per_coordinate else SVMDLearner
         return kind(
             n_features,
             n_out,
