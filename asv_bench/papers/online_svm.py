@@ -187,7 +187,8 @@ def stream_and_regret(report: Report, data: problems.Problem, reg: float) -> Non
          "power of t over the last decade"],
         rows,
         "Published: 1/(reg t) steps have logarithmic regret, about (1 + ln t)/(2 reg) at most "
-        "with projection; the perceptron has no margin and no factor on w. Ours: the bound holds, and "
+        "with projection; the perceptron has no margin and no factor on w. Ours: the bound "
+        "holds, and "
         "the power of t falls towards 0 once t is well above 1/reg; before that every method is "
         "far below the bound. Without projection the first steps of size 1/(reg t) cost most of "
         "the regret. Regret is taken against the minimiser over all rows; the perceptron's loss "
