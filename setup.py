@@ -31,7 +31,7 @@ DIRECTIVES = {
 
 # No -ffast-math (it changes subnormals for the whole process) and no
 # -march=native (the wheel must run elsewhere): wide instructions are chosen at
-# run time, see osvm/core/simd.h.
+# run time, see osvm/core/osvm_simd.h.
 FLAGS = {
     "unix": ["-O3", "-std=c11", "-fno-math-errno", "-ffp-contract=off", "-Wno-unused-function"],
     "mingw32": ["-O3", "-std=c11", "-fno-math-errno", "-ffp-contract=off"],

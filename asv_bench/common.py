@@ -19,7 +19,8 @@ import scipy.sparse as sp
 
 CACHE = Path(tempfile.gettempdir()) / "osvm-bench"
 DATA = Path(os.environ.get("OSVM_DATA", Path(__file__).parents[2] / "shared" / "data"))
-ROWS = int(os.environ.get("OSVM_BENCH_ROWS", "200000"))
+SCALE = float(os.environ.get("OSVM_BENCH_SCALE", "1"))
+ROWS = int(os.environ.get("OSVM_BENCH_ROWS", 200_000 * SCALE))
 
 
 def rcv1_like(

@@ -5,25 +5,29 @@ give None for arrays that are not; `find_fault` then says what is wrong and
 where.  The messages are written in `osvm._validate`.
 
 The fast pass has no branch inside its loops, so that any compiler vectorises
-them: each entry is turned into a word whose top bit says "bad" and the words
-are or-ed together.
-- A float is infinite or NaN exactly when its exponent is all ones, and then
-  exponent + 1 carries into the sign bit.
+them.
+- Without their sign, the bits of floats are ordered like the magnitudes, and
+  those of infinity and NaN are the largest.  So the largest of them says whether
+  all are finite, and bounds the steps that a learner can make.
 - An index j is out of range exactly when j or (largest - j) has its sign bit
-  set.
-- indptr is sound when neither its entries nor their differences are negative.
-Only when a bit was seen does a slow pass look for the first bad row.
+  set; indptr is sound when neither its entries nor their differences are
+  negative.  Such words are or-ed together.
+Only when something is amiss does a slow pass look for the first bad row.
 """
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 
-from libc.math cimport fabs, floor, isfinite, isnan, sqrt
+from libc.math cimport INFINITY, fabs, floor, isfinite, isnan, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from osvm._rows cimport RowSource
 from osvm.core.row cimport ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64
 from osvm.core.row cimport OSVM_PREFETCH, ROW_F64_I32, Row, Rows, row_index, row_value, rows_get
 from osvm.core.typedefs cimport index_t
+
+cdef extern from "osvm_simd.h" nogil:
+    int32_t osvm_largest_f32(const void *x, Py_ssize_t n)
+    int64_t osvm_largest_f64(const void *x, Py_ssize_t n)
 
 cdef enum Fault:
     FAULT_NONE = 0
@@ -63,19 +67,30 @@ cdef inline void fetch_ahead(const char *place, Py_ssize_t size) noexcept nogil:
         OSVM_PREFETCH(place + AHEAD * size + line)
 
 
+cdef inline bits_t larger(bits_t a, bits_t b) noexcept nogil:
+    return a if a > b else b
+
+
 cdef inline bits_t float_bits(const bits_t *x, Py_ssize_t n) noexcept nogil:
-    """Top bit set when one of n adjacent floats is infinite or NaN."""
-    cdef bits_t seen = 0, exponent, one
-    cdef Py_ssize_t k
+    """The largest magnitude of n adjacent floats, as bits without the sign."""
     if bits_t is uint32_t:
-        exponent = 0x7f800000u
-        one = 0x00800000u
+        return <uint32_t> osvm_largest_f32(x, n)
     else:
-        exponent = 0x7ff0000000000000u
-        one = 0x0010000000000000u
-    for k in range(n):
-        seen |= (x[k] & exponent) + one
-    return seen
+        return <uint64_t> osvm_largest_f64(x, n)
+
+
+cdef inline double magnitude(bits_t bits) noexcept nogil:
+    """The number that these bits stand for; infinity for NaN."""
+    cdef float narrow
+    cdef double wide
+    if bits_t is uint32_t:
+        bits = bits if bits < 0x7f800000u else 0x7f800000u
+        memcpy(&narrow, &bits, 4)
+        return narrow
+    else:
+        bits = bits if bits < 0x7ff0000000000000u else 0x7ff0000000000000u
+        memcpy(&wide, &bits, 8)
+        return wide
 
 
 cdef bits_t float_bits_large(const bits_t *x, Py_ssize_t n) noexcept nogil:
@@ -88,25 +103,23 @@ cdef bits_t float_bits_large(const bits_t *x, Py_ssize_t n) noexcept nogil:
         for part in range(4):
             start = k + part * quarter
             fetch_ahead(<const char *> (x + start), sizeof(bits_t))
-            seen |= float_bits(x + start, BLOCK)
+            seen = larger(seen, float_bits(x + start, BLOCK))
         k += BLOCK
-    return seen | float_bits(x + 4 * quarter, n - 4 * quarter)
+    return larger(seen, float_bits(x + 4 * quarter, n - 4 * quarter))
 
 
 cdef inline bits_t float_bits_strided(const bits_t *x, Py_ssize_t n,
                                       Py_ssize_t step) noexcept nogil:
-    cdef bits_t seen = 0, exponent, one
+    cdef bits_t seen = 0, mask
     cdef Py_ssize_t k
     if step == 1:
         return float_bits(x, n)
     if bits_t is uint32_t:
-        exponent = 0x7f800000u
-        one = 0x00800000u
+        mask = 0x7fffffffu
     else:
-        exponent = 0x7ff0000000000000u
-        one = 0x0010000000000000u
+        mask = 0x7fffffffffffffffu
     for k in range(n):
-        seen |= (x[k * step] & exponent) + one
+        seen = larger(seen, x[k * step] & mask)
     return seen
 
 
@@ -158,9 +171,9 @@ cdef bint indptr_sound(const Rows *X, Py_ssize_t capacity) noexcept nogil:
     return not top_bit(indptr_bits(<const uint64_t *> X.indptr, X.n_rows))
 
 
-cdef bint entries_bits(const bits_t *x, const slot_t *j, Py_ssize_t n,
-                       slot_t largest) noexcept nogil:
-    """Whether one of n values is not finite or one of n indices out of range.
+cdef double entries_size(const bits_t *x, const slot_t *j, Py_ssize_t n,
+                         slot_t largest) noexcept nogil:
+    """The largest magnitude of n values; infinity when an index is out of range.
 
     A large input is read as four quarters side by side, each asked for ahead of
     its use: one core gets nearly twice as much out of memory this way as from a
@@ -177,65 +190,68 @@ cdef bint entries_bits(const bits_t *x, const slot_t *j, Py_ssize_t n,
             fetch_ahead(<const char *> (x + start), sizeof(bits_t))
             fetch_ahead(<const char *> (j + start), sizeof(slot_t))
             seen_j |= index_bits(j + start, BLOCK, largest)
-            seen_x |= float_bits(x + start, BLOCK)
+            seen_x = larger(seen_x, float_bits(x + start, BLOCK))
         k += BLOCK
     seen_j |= index_bits(j + 4 * quarter, n - 4 * quarter, largest)
-    seen_x |= float_bits(x + 4 * quarter, n - 4 * quarter)
-    return top_bit(seen_x) or top_bit(seen_j)
+    seen_x = larger(seen_x, float_bits(x + 4 * quarter, n - 4 * quarter))
+    return INFINITY if top_bit(seen_j) else magnitude(seen_x)
 
 
-cdef bint entries_sound(const Rows *X, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
-    """Entries start .. end: column numbers in range and values finite."""
+cdef double csr_entries_size(const Rows *X, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+    """The largest magnitude of entries start .. end; infinity when one is not sound."""
     cdef uint64_t largest = <uint64_t> (X.n_features - 1)
     cdef uint32_t narrow = 0x7fffffffu
     cdef Py_ssize_t n = end - start
     if X.n_features <= 0x7fffffff:
         narrow = <uint32_t> largest
     if X.kind == ROW_F32_I32:
-        return not entries_bits(<const uint32_t *> X.values + start,
-                                <const uint32_t *> X.indices + start, n, narrow)
+        return entries_size(<const uint32_t *> X.values + start,
+                            <const uint32_t *> X.indices + start, n, narrow)
     if X.kind == ROW_F64_I32:
-        return not entries_bits(<const uint64_t *> X.values + start,
-                                <const uint32_t *> X.indices + start, n, narrow)
+        return entries_size(<const uint64_t *> X.values + start,
+                            <const uint32_t *> X.indices + start, n, narrow)
     if X.kind == ROW_F32_I64:
-        return not entries_bits(<const uint32_t *> X.values + start,
-                                <const uint64_t *> X.indices + start, n, largest)
-    return not entries_bits(<const uint64_t *> X.values + start,
+        return entries_size(<const uint32_t *> X.values + start,
                             <const uint64_t *> X.indices + start, n, largest)
+    return entries_size(<const uint64_t *> X.values + start,
+                        <const uint64_t *> X.indices + start, n, largest)
 
 
-cdef bint dense_bits(const bits_t *x, const Rows *X) noexcept nogil:
-    """Whether some value of a dense array is infinite or NaN."""
+cdef double dense_size_of(const bits_t *x, const Rows *X) noexcept nogil:
+    """The largest magnitude in a dense array."""
     cdef bits_t seen = 0
     cdef Py_ssize_t i, n = X.n_rows, d = X.n_features, row_step = X.row_step, step = X.step
     if n == 0 or d == 0:
-        return False
+        return 0.0
     if (step == 1 and row_step == d) or (row_step == 1 and step == n):
         seen = float_bits_large(x, n * d)               # one block
     elif step == 1 or row_step != 1:
         for i in range(n):
-            seen |= float_bits_strided(x + i * row_step, d, step)
+            seen = larger(seen, float_bits_strided(x + i * row_step, d, step))
     else:
         for i in range(d):                              # adjacent down the columns
-            seen |= float_bits(x + i * step, n)
-    return top_bit(seen)
+            seen = larger(seen, float_bits(x + i * step, n))
+    return magnitude(seen)
 
 
-cdef bint dense_sound(const Rows *X) noexcept nogil:
+cdef double dense_size(const Rows *X) noexcept nogil:
     if narrow_value(X.kind):
-        return not dense_bits(<const uint32_t *> X.values, X)
-    return not dense_bits(<const uint64_t *> X.values, X)
+        return dense_size_of(<const uint32_t *> X.values, X)
+    return dense_size_of(<const uint64_t *> X.values, X)
 
 
-cdef bint csr_sound(const Rows *X, Py_ssize_t capacity) noexcept nogil:
-    return indptr_sound(X, capacity) and entries_sound(X, 0, indptr_at(X, X.n_rows))
+cdef double csr_size(const Rows *X, Py_ssize_t capacity) noexcept nogil:
+    """The largest magnitude in a CSR matrix; infinity when anything is amiss."""
+    if not indptr_sound(X, capacity):
+        return INFINITY
+    return csr_entries_size(X, 0, indptr_at(X, X.n_rows))
 
 
 def open_csr(values, indices, indptr, Py_ssize_t n_rows, Py_ssize_t n_features):
     """A `RowSource` of a valid CSR matrix, or None when anything is amiss."""
     cdef RowSource source
     cdef Py_ssize_t capacity
-    cdef bint sound
+    cdef double largest
     try:
         source = RowSource.csr(values, indices, indptr, n_features)
     except (ValueError, TypeError, BufferError):
@@ -244,27 +260,47 @@ def open_csr(values, indices, indptr, Py_ssize_t n_rows, Py_ssize_t n_features):
     if source.rows.n_rows != n_rows or n_features < 0:
         return None
     if capacity < KEEP_LOCK and n_rows < KEEP_LOCK:
-        sound = csr_sound(&source.rows, capacity)
+        largest = csr_size(&source.rows, capacity)
     else:
         with nogil:
-            sound = csr_sound(&source.rows, capacity)
-    return source if sound else None
+            largest = csr_size(&source.rows, capacity)
+    source.largest = largest
+    return source if largest < INFINITY else None
 
 
 def open_dense(array):
     """A `RowSource` of a valid float array of two dimensions, or None."""
     cdef RowSource source
-    cdef bint sound
+    cdef double largest
     try:
         source = RowSource.dense(array)
     except (ValueError, TypeError, BufferError):
         return None
     if source.n_rows * source.n_features < KEEP_LOCK:
-        sound = dense_sound(&source.rows)
+        largest = dense_size(&source.rows)
     else:
         with nogil:
-            sound = dense_sound(&source.rows)
-    return source if sound else None
+            largest = dense_size(&source.rows)
+    source.largest = largest
+    return source if largest < INFINITY else None
+
+
+def largest_magnitude(RowSource source):
+    """The largest |value| of all rows, row factors included; kept in the source."""
+    cdef double largest = 0.0, size
+    cdef Py_ssize_t i, k
+    cdef Row row
+    with nogil:
+        if source.rows.row_scale == NULL and source.rows.indices == NULL:
+            largest = dense_size(&source.rows)
+        else:
+            for i in range(source.rows.n_rows):
+                rows_get(&source.rows, i, &row)
+                for k in range(row.count):
+                    size = fabs(row_value(&row, k))
+                    largest = size if size > largest else largest
+    source.largest = largest
+    return largest
 
 
 def all_finite(array):
@@ -275,9 +311,9 @@ def all_finite(array):
         return True
     if array.dtype.itemsize == 4:
         narrow = array
-        return not top_bit(float_bits(<const uint32_t *> &narrow[0], narrow.shape[0]))
+        return magnitude(float_bits(<const uint32_t *> &narrow[0], narrow.shape[0])) < INFINITY
     wide = array
-    return not top_bit(float_bits(<const uint64_t *> &wide[0], wide.shape[0]))
+    return magnitude(float_bits(<const uint64_t *> &wide[0], wide.shape[0])) < INFINITY
 
 
 def first_bad_weight(const double[::1] weights):

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def learners(reg: float, seed: int) -> list[tuple[str, Callable[[], Any]]]:
     """What the demo compares; each function makes an estimator that is not fitted."""
-    from osvm import LinearClassifier
+    from osvm import LinearClassifier, recipes
 
     common: dict[str, Any] = {
         "loss": "hinge",
@@ -78,6 +78,7 @@ def learners(reg: float, seed: int) -> list[tuple[str, Callable[[], Any]]]:
         ("one pass", lambda: LinearClassifier(epochs=1, **common)),
         ("one pass, averaged", lambda: LinearClassifier(epochs=1, average=True, **common)),
         ("five passes", lambda: LinearClassifier(epochs=5, **common)),
+        ("dual ascent to 0.1 %", lambda: recipes.dual_svm(tol=1e-3, **common)),
     ]
     if importlib.util.find_spec("sklearn") is not None:
         from sklearn.linear_model import SGDClassifier

@@ -7,8 +7,8 @@ what surrounds them:
 
 - each epoch visits the active rows in random order, permuted within windows of 16
   random blocks of 64 neighbouring rows, so that memory is read almost in file order;
-- rows whose dual variable sits at a bound and is pushed against it are shrunk (set
-  aside) by the bounds of Hsieh et al. (2008);
+- rows whose dual variable sits at a bound and is pushed against it rest for up to three
+  epochs, and are shrunk (set aside) by the bounds of Hsieh et al. (2008);
 - the sum of the rows' own gaps at their visits estimates the duality gap; when the
   estimate is low enough, one pass over all rows computes the true gap, and either
   proves convergence or puts the wrongly shrunk rows back.
@@ -69,11 +69,11 @@ cdef class DualProblem:
     cdef ScaledVector weights
     cdef object y, weight, alpha, scratch     # the arrays behind p's pointers
     cdef float[::1] sq
-    cdef unsigned char[::1] idle
+    cdef unsigned char[:, ::1] flags        # idle, quiet, rest
     cdef int64_t[::1] active
     cdef int32_t[::1] blocks
     cdef int64_t[::1] window
-    cdef Py_ssize_t n_active, chunk
+    cdef Py_ssize_t n_active, n_visits, chunk     # n_visits: since the last full pass
     cdef uint64_t random
     cdef bint shuffle, free_offset
     cdef readonly double reg
@@ -92,7 +92,7 @@ cdef class DualProblem:
         self.scratch = np.zeros(X.rows.n_features)
         scratch = self.scratch
         self.sq = sq
-        self.idle = np.zeros(n, np.uint8)
+        self.flags = np.zeros((3, n), np.uint8)
         self.active = np.arange(n, dtype=np.int64)
         self.blocks = np.empty(n_blocks, np.int32)
         self.window = np.empty(WINDOW, np.int64)
@@ -108,7 +108,8 @@ cdef class DualProblem:
             self.p.weight = &weight_view[0]
         self.p.alpha = &alpha[0]
         self.p.sq = &sq[0]
-        self.p.idle = &self.idle[0]
+        self.p.idle, self.p.quiet = &self.flags[0, 0], &self.flags[1, 0]
+        self.p.rest = &self.flags[2, 0]
         self.p.w = weights.w.v
         self.p.scratch = &scratch[0]
         self.p.kind = weights.w.kind
@@ -181,7 +182,8 @@ cdef class DualProblem:
         dual_start_epoch(&self.p)
         for k in range(0, n_blocks, WINDOW // BLOCK):
             n = fill_window(&self.active[0], self.n_active, &self.blocks[0], n_blocks, k,
-                            self.shuffle, &self.window[0], &self.random)
+                            self.shuffle, self.p.rest, &self.window[0], &self.random)
+            self.n_visits += n
             done = 0
             while done < n:
                 stop = min(n, done + self.chunk - since)
@@ -195,7 +197,7 @@ cdef class DualProblem:
                     self.raise_if_stopped()
         self.raise_if_stopped()
         if self.p.n_idle > 0:
-            self.n_active = drop_idle(&self.active[0], self.n_active, &self.idle[0])
+            self.n_active = drop_idle(&self.active[0], self.n_active, self.p.idle)
         self.p.upper = self.p.pg_max if self.p.pg_max > 0.0 else INFINITY
         self.p.lower = self.p.pg_min if self.p.pg_min < 0.0 else -INFINITY
         if self.free_offset:
@@ -244,7 +246,7 @@ cdef class DualProblem:
     def solve(self, double tol, Py_ssize_t max_epochs, Py_ssize_t check_every, history,
               callback):
         """Epochs until the relative gap is at most `tol`; the number of epochs, the flag."""
-        cdef Py_ssize_t epoch = 0, visits = 0
+        cdef Py_ssize_t epoch = 0
         cdef double estimate = INFINITY, last, predicted, primal, gap, before
         cdef double trust = 1.0     # true gap over predicted gap, at the last check
         cdef int n_stalled = 0
@@ -254,7 +256,6 @@ cdef class DualProblem:
         while True:
             last = estimate
             before = self.p.value
-            visits += self.n_active
             self.run_epoch()
             epoch += 1
             estimate = self.p.gap
@@ -265,7 +266,7 @@ cdef class DualProblem:
             primal = self.p.value + predicted
             checked = (trust * predicted <= tol * abs(primal) or epoch >= max_epochs
                        or (check_every > 0 and epoch % check_every == 0)
-                       or visits > CHECK_VISITS * self.X.rows.n_rows)
+                       or self.n_visits > CHECK_VISITS * self.X.rows.n_rows)
             if abs(self.p.value - before) <= 1e-15 * abs(self.p.value):
                 n_stalled += 1      # as far as the arithmetic goes, on the active rows
                 checked = True
@@ -273,7 +274,7 @@ cdef class DualProblem:
                 n_stalled = 0
             if checked:
                 self.run_check()
-                visits = 0
+                self.n_visits = 0
                 gap = self.check.primal - self.check.dual
                 trust = min(max(gap / predicted, 0.3), 10.0) if predicted > 0.0 else 1.0
                 row = (epoch, self.n_active, self.reg * self.check.primal,

@@ -162,6 +162,12 @@ def _unique(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
         out = np.empty(len(labels := sorted(set(y.tolist()))), dtype=object)
         out[:] = labels
         return out
+    if y.dtype.kind in "iu" and len(y) > 64:  # counting is quicker than sorting
+        low, high = y.min(), y.max()
+        if int(high) - int(low) < len(y):
+            met = np.zeros(int(high) - int(low) + 1, dtype=bool)
+            met[y.astype(np.intp) - int(low)] = True
+            return (np.flatnonzero(met) + int(low)).astype(y.dtype)
     return np.unique(y)
 
 

@@ -29,6 +29,8 @@ from osvm._base import (
 from osvm._callbacks import EpochWatch
 from osvm._compat import CallbackSupport
 from osvm._linear_fit import Plan, objective, run, train, visiting_order
+from osvm._linear_one import OneExample
+from osvm._platt import Platt
 from osvm._progress import make_progress
 from osvm._rows import RowSource
 from osvm._sgd import SGDLearner
@@ -36,7 +38,7 @@ from osvm._sgd import SGDLearner
 Array = npt.NDArray[Any]
 
 
-class LinearEstimator(CallbackSupport, OnlineEstimator):
+class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
     """Base of the linear estimators; see `osvm.linear`."""
 
     # Set by each class: the losses it accepts and how errors are counted.
@@ -47,6 +49,7 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
     _learner: SGDLearner
     _plan: Plan
     _rng: np.random.Generator | None
+    _platt: Platt | None = None
     history_: dict[str, Array]
 
     def _keep(self, params: dict[str, Any]) -> None:
@@ -146,7 +149,7 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
         """Validated rows, at unit norm where `normalize` asks for it."""
         source, X = self._check_X(X, reset=reset, allow_empty=allow_empty)
         if self.normalize:
-            source.set_row_scale(_validate.unit_scale(source))
+            source.set_row_scale(_validate.unit_scale(source), largest=1.0)
         return source, X
 
     @staticmethod
@@ -182,6 +185,7 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
             learner = plan.learner(source.n_features, n_out, dtype)
         else:
             plan = self._plan
+        platt = self._new_platt(n_out)
         record = self._new_record(self.epochs * source.n_rows)
         progress = make_progress(self.verbose, start=int(learner.seen))
         watch = EpochWatch(
@@ -192,6 +196,7 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
                 "_learner": learner.copy(),
                 "_plan": plan,
                 "_rng": rng,
+                "_platt": platt,
                 "t_": int(learner.seen),
                 "n_features_in_": source.n_features,
                 **attributes,
@@ -200,6 +205,7 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
 
         def store(objectives: list[float]) -> None:
             self._store(data[0], source, learner, plan, rng)
+            self._platt = platt
             for name, value in attributes.items():
                 setattr(self, name, value)
             self.n_epochs_ = round((learner.seen - before) / source.n_rows)
@@ -222,6 +228,7 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
                 progress=progress,
                 record=record,
                 watch=watch if watch.wanted else None,
+                platt=platt,
                 first_order=order,
             )
         except KeyboardInterrupt:
@@ -229,6 +236,10 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
             raise
         store(objectives)
         watch.close()
+
+    def _new_platt(self, n_out: int) -> Platt | None:
+        """The sigmoids to learn beside the weights; none but for `probability=True`."""
+        return None
 
     def _warm_learner(self, plan: Plan, n_features: int, n_out: int) -> SGDLearner | None:
         """The learner to go on from, with `warm_start` and an unchanged problem."""
@@ -244,16 +255,36 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
         return old.copy()
 
     def _learn_block(
-        self, source: RowSource, learner: SGDLearner, targets: Array, weight: Array | None
+        self,
+        source: RowSource,
+        learner: SGDLearner,
+        targets: Array,
+        weight: Array | None,
+        platt: Platt | None = None,
     ) -> None:
-        """Learn one block of a stream in the order of its rows."""
+        """Learn one block of a stream in the order of its rows; all of it or nothing."""
         record = self._new_record(source.n_rows)
-        if self.verbose:
-            if self.__dict__.get("_progress") is None:
+        if self.verbose or not isinstance(learner, SGDLearner):
+            if self.verbose and self.__dict__.get("_progress") is None:
                 self._progress = make_progress(self.verbose, start=int(learner.seen))
-            run(learner, source, targets, None, weight, self._progress, record)
+            progress = self._progress if self.verbose else None
+            before = learner.get_state() if source.n_rows > 1 else None
+            try:
+                run(learner, source, targets, None, weight, progress, record, platt=platt)
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
+                if before is not None:  # one row fails before it changes anything
+                    learner.set_state(*before)
+                raise
         else:
-            learner.run(source, targets, None, 0, -1, weight, record)
+            kept = record
+            if platt is not None:
+                scores = np.empty((source.n_rows, learner.weights.n_out))
+                kept = {**(record or {}), "score": scores}
+            learner.run(source, targets, None, 0, -1, weight, kept, undo=True)
+            if platt is not None:
+                platt.learn(scores, targets)
         self._store_record(record, source.n_rows, fresh=False)
 
     def _store(self, X: Any, source: RowSource, learner: SGDLearner, plan: Plan, rng: Any) -> None:
@@ -333,6 +364,8 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
             "t0": self._plan.t0,
             "rng": None if self._rng is None else generator_state(self._rng),
         }
+        if self._platt is not None:
+            arrays["platt"] = self._platt.state.copy()
         return scalars, arrays
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -340,12 +373,14 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
         n_features = check_integer("n_features_in", scalars["n_features_in"], 1)
         n_out = check_integer("n_out", scalars["n_out"], 1)
         check_choice("dtype", scalars["dtype"], ["float32", "float64"])
-        if arrays["w_v"].size != n_features * n_out:
+        if "w_v" in arrays and arrays["w_v"].size != n_features * n_out:
             raise ValueError(f"{arrays['w_v'].size} weights for {n_features} features")
         learner = plan.learner(n_features, n_out, scalars["dtype"])
         learner.set_state(scalars["learner"], arrays)
         rng = None if scalars["rng"] is None else restore_generator(scalars["rng"])
+        platt = None if "platt" not in arrays else Platt.from_state(arrays["platt"], n_out)
         self._set_base_state(scalars)
+        self._platt = platt
         self._learner, self._plan, self._rng = learner, plan, rng
         self._changed()
 
@@ -366,8 +401,8 @@ class LinearEstimator(CallbackSupport, OnlineEstimator):
     def __getstate__(self) -> dict[str, Any]:
         getstate = getattr(super(), "__getstate__", None)
         state = dict(getstate() if getstate is not None else self.__dict__)
-        state.pop("_frozen", None)
-        state.pop("_progress", None)
+        for name in ("_frozen", "_progress", "_one"):
+            state.pop(name, None)
         if "_learner" in state:
             learner = state.pop("_learner")
             weights = learner.weights

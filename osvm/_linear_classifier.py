@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm import _validate, losses
+from osvm import _validate, losses, schedules
 from osvm._base import (
     LabelIndex,
     RunningBalance,
+    check_bool,
     check_choice,
     check_class_weight,
     resolve_class_weight,
@@ -19,7 +20,9 @@ from osvm._compat import ClassifierMixin, available_if, with_callbacks
 from osvm._linear_base import LinearEstimator
 from osvm._linear_dual import fit_dual
 from osvm._linear_fit import Plan
+from osvm._platt import Platt
 from osvm._rows import RowSource
+from osvm._sgd import SGDLearner
 
 __all__ = ["LinearClassifier", "encode_targets"]
 
@@ -74,6 +77,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         While streaming, "balanced" goes by the counts so far.
     taxonomy : object, optional
         From :mod:`osvm.taxonomy`, for "graph_hinge".
+    probability : bool, default False
+        Give `predict_proba` for any loss, by Platt scaling: a sigmoid per output, learnt
+        online from the score that each example has before its step.
     warm_start : bool, default False
         `fit` goes on from the present weights.
     n_jobs : int, optional
@@ -129,6 +135,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         "softmax",
     )
     _error_kind = "class"
+    _one_target = "label"
 
     _index: LabelIndex
     _balance: RunningBalance
@@ -153,6 +160,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         random_state: Any = None,
         class_weight: Any = None,
         taxonomy: Any = None,
+        probability: bool = False,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: bool | int = False,
@@ -231,6 +239,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         self
         """
+        if classes is None and sample_weight is None and self._learn_row(X, y):
+            return self
         source, rows = self._open(X)
         labels = _validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
         weight = None
@@ -258,7 +268,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 by_example = by_class[codes]
             weight = by_example if weight is None else weight * by_example
         learner, plan, n_out = self._stream_learner(source, rows, index)
-        self._learn_block(source, learner, encode_targets(codes, n_out), weight)
+        platt = self._stream_platt(n_out)
+        self._learn_block(source, learner, encode_targets(codes, n_out), weight, platt)
+        self._platt = platt
         if known.get("_learner") is not learner:
             self._store(X, source, learner, plan, known.get("_rng"))
         else:
@@ -280,9 +292,33 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if n_out == learner.weights.n_out:
             return learner, plan, n_out
         plan = self._resolve_plan(None, self._distances(index)) if plan.delta is not None else plan
+        if not isinstance(learner, SGDLearner):
+            raise ValueError(
+                "schedule='smd' cannot take new labels in mid-stream: name all of them in the "
+                "first call, partial_fit(..., classes=...)"
+            )
         wide = learner.with_outputs(n_out)
         wide.set_parts(*plan.specs())
         return wide, plan, n_out
+
+    def _new_platt(self, n_out: int) -> Platt | None:
+        if not check_bool("probability", self.probability):
+            return None
+        if schedules.get(self.schedule).name == "smd":
+            raise ValueError("probability=True does not go with schedule='smd'")
+        if self.warm_start and self._platt is not None:
+            return self._platt.copy()
+        return Platt(n_out)
+
+    def _stream_platt(self, n_out: int) -> Platt | None:
+        """A copy of the sigmoids for the next block, grown with the outputs."""
+        if not self.probability:
+            return None
+        if self._platt is None:
+            return self._new_platt(n_out)
+        if len(self._platt.state) == n_out:
+            return self._platt.copy()
+        return self._platt.with_outputs(n_out)
 
     @staticmethod
     def _n_out(n_classes: int, plan: Plan) -> int:
@@ -338,15 +374,18 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         return self._index.decode(np.minimum(codes, len(self._index) - 1))
 
     def _has_probability(self) -> bool | str:
-        """True when the loss defines a probability, else what to do."""
+        """True when there are probabilities, else what to do."""
         loss = self._plan.loss if "_plan" in self.__dict__ else losses.get(self.loss)
-        if hasattr(loss, "probability"):
+        if self.probability or hasattr(loss, "probability"):
             return True
-        return f"loss {loss.name!r} defines no probability; use 'logistic' or 'softmax'"
+        return (
+            f"loss {loss.name!r} defines no probability; use probability=True, or the loss "
+            "'logistic' or 'softmax'"
+        )
 
     @available_if(_has_probability)
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes, for the losses that define them.
+        """Probabilities of the classes: the loss's own, or by Platt scaling.
 
         Parameters
         ----------
@@ -357,14 +396,22 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         array, shape (n, K)
         """
         self._check_fitted()
+        scores = self._scores(X)
         loss = self._plan.loss
-        if self._plan.multi_loss:
-            return loss.probability(self._scores(X))[:, : len(self._index)]
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
+        if self.probability:
+            if self._platt is None:
+                raise ValueError(
+                    "the model was trained with probability=False: train it again, or some more "
+                    "with partial_fit"
+                )
+            p = self._platt.probability(scores)
+        elif self._plan.multi_loss:
+            return loss.probability(scores)[:, : len(self._index)]
+        else:
             p = loss.probability(scores)
-            return np.column_stack([1.0 - p, p])[:, : len(self._index)]
-        p = loss.probability(scores)
+        if scores.shape[1] == 1:
+            return np.column_stack([1.0 - p[:, 0], p[:, 0]])[:, : len(self._index)]
+        p = p[:, : len(self._index)]
         total = p.sum(axis=1, keepdims=True)
         return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0)
 

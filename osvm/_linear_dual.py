@@ -42,6 +42,11 @@ def check_dual(model: Any, plan: Plan) -> None:
             )
     if model.schedule != "bottou":
         raise ValueError("solver='dual' has no step size: leave schedule alone")
+    if model.probability:
+        raise ValueError(
+            "probability=True learns from scores before each step, which solver='dual' does not "
+            "have; use sklearn.calibration.CalibratedClassifierCV, or solver='sgd'"
+        )
     if model.record:
         raise ValueError("solver='dual' keeps dual_history_ by itself: leave record=False")
 

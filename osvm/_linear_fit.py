@@ -7,6 +7,7 @@ Nothing here knows a label or a constructor: targets are -1/+1, codes or numbers
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
 from dataclasses import dataclass
@@ -17,16 +18,21 @@ import numpy.typing as npt
 
 from osvm._callbacks import EpochWatch
 from osvm._order import full, windowed
+from osvm._platt import Platt
 from osvm._progress import Progress
 from osvm._rows import RowSource
 from osvm._sgd import SGDLearner
+from osvm._smd import SMDLearner
+from osvm._svmd import SVMDLearner
 from osvm.losses import MultiLoss
-from osvm.schedules import Bottou, InverseTime, Schedule
+from osvm.schedules import SMD, Bottou, InverseTime, Schedule
 
 Array = npt.NDArray[Any]
 
 # Rows on which Bottou's t0 is tried out.
 _TRIAL_ROWS = 1000
+# Rows whose scores are kept at a time for Platt scaling.
+_SCORED_ROWS = 8192
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,9 @@ class Plan:
     def learner(self, n_features: int, n_out: int, dtype: Any, weights: Any = None) -> SGDLearner:
         """A learner with zero (or the given) weights."""
         loss, step = self.specs()
+        if isinstance(self.schedule, SMD):
+            kind = SMDLearner if self.schedule.per_coordinate else SVMDLearner
+            return self._meta_learner(kind, n_features, n_out, dtype, loss, step)
         return SGDLearner(
             n_features,
             n_out,
@@ -98,6 +107,28 @@ class Plan:
             weights=weights,
         )
 
+    def _meta_learner(
+        self, kind: Any, n_features: int, n_out: int, dtype: Any, loss: Any, step: Any
+    ) -> SGDLearner:
+        """A learner that adapts its step sizes; it answers to the same calls."""
+        for name, plain in (("radius", 0.0), ("average_from", -1.0), ("batch_size", 1)):
+            if getattr(self, name) != plain:
+                word = {"radius": "project", "average_from": "average"}.get(name, name)
+                raise ValueError(
+                    f"schedule='smd' has no {word}: its trace follows the plain steps; leave "
+                    f"{word} alone or choose another schedule"
+                )
+        return kind(
+            n_features,
+            n_out,
+            dtype,
+            loss,
+            step,
+            reg=self.reg,
+            fit_intercept=self.fit_intercept,
+            error_kind=self.error_kind,
+        )
+
     def needs_t0(self) -> bool:
         return isinstance(self.schedule, Bottou) and self.schedule.t0 is None and self.t0 is None
 
@@ -107,45 +138,47 @@ class Plan:
         Bottou's rule: the first step moves w about as far as its usual size,
         ``reg**-0.25``.
         """
-        if not self.needs_t0():
-            return self
+        return self._with_first_step(self._usual_first_step()) if self.needs_t0() else self
+
+    def _usual_first_step(self) -> float:
         size = math.sqrt(1.0 / math.sqrt(self._reg_of_schedule()))
         slope = 1.0 if self.multi_loss else abs(float(self.loss.dloss(1.0, -size)))
-        eta = size / max(1.0, slope)
-        return self._with_first_step(eta)
+        return size / max(1.0, slope)
 
     def with_tried_t0(
         self, X: RowSource, targets: Array, n_out: int, order: Array, dtype: Any
     ) -> Plan:
         """t0 by trial on a sample: the first step size that learns it best.
 
-        Step sizes are doubled or halved for as long as the average loss of
-        test-then-train over the sample falls.
+        The usual first step and its neighbours, up to four times larger or smaller,
+        are compared by their average loss of test-then-train over the sample.  A
+        step with which the loss is worse than that of zero weights diverges; then
+        smaller ones are tried for as long as it takes.
         """
         if not self.needs_t0():
             return self
         sample = order[:_TRIAL_ROWS]
 
-        def cost(exponent: int) -> float:
-            plan = self._with_first_step(2.0**exponent)
-            learner = dataclasses.replace(plan, average_from=-1.0).learner(
-                X.n_features, n_out, dtype
-            )
+        @functools.cache
+        def cost(eta: float) -> float:
+            plan = dataclasses.replace(self._with_first_step(eta), average_from=-1.0)
+            learner = plan.learner(X.n_features, n_out, dtype)
             try:
                 learner.run(X, targets, sample)
             except FloatingPointError:
                 return math.inf
             return learner.loss_sum / learner.seen
 
-        costs = {0: cost(0), 1: cost(1)}
-        step = 1 if costs[1] < costs[0] else -1
-        best = 1 if step == 1 else 0
-        while -20 < best < 20:
-            costs[best + step] = cost(best + step)
-            if not costs[best + step] < costs[best]:
+        usual = best = self._usual_first_step()
+        at_zero = cost(usual * 2.0**-40)
+        while cost(best) > at_zero and best > usual * 2.0**-39:
+            best /= 2.0
+        factor = 2.0 if cost(2.0 * best) < cost(best) else 0.5
+        for _ in range(2):
+            if not cost(factor * best) < cost(best):
                 break
-            best += step
-        return self._with_first_step(2.0**best)
+            best *= factor
+        return self._with_first_step(best)
 
     def _reg_of_schedule(self) -> float:
         reg = getattr(self.schedule, "reg", None)
@@ -213,6 +246,7 @@ def train(
     record: dict[str, Array] | None = None,
     watch: EpochWatch | None = None,
     first_order: Array | None = None,
+    platt: Platt | None = None,
 ) -> list[float]:
     """Passes over the rows; the true objective after each where `tol` asks for it.
 
@@ -229,7 +263,7 @@ def train(
         order = first_order if epoch == 0 else None
         if order is None:
             order = visiting_order(X.n_rows, shuffle, rng)
-        run(learner, X, targets, order, weight, progress, record, epoch * X.n_rows)
+        run(learner, X, targets, order, weight, progress, record, epoch * X.n_rows, platt)
         learner.flush()
         value = None
         if tol is not None:
@@ -258,18 +292,28 @@ def run(
     progress: Progress | None,
     record: dict[str, Array] | None = None,
     offset: int = 0,
+    platt: Platt | None = None,
 ) -> None:
-    """One pass, cut where the progress table has a line."""
+    """One pass, cut where the progress table has a line.
+
+    With `platt`, the scores that examples have before their steps go there.
+    """
     start, n = 0, X.n_rows
+    scores = None if platt is None else np.empty((min(n, _SCORED_ROWS), learner.weights.n_out))
     while start < n:
-        stop = n
+        stop = n if scores is None else min(n, start + len(scores))
         if progress is not None:
-            stop = min(n, start + max(1, progress.next_at - int(learner.seen)))
+            stop = min(stop, start + max(1, progress.next_at - int(learner.seen)))
         part = None
         if record is not None:
             part = {key: a[offset + start : offset + stop] for key, a in record.items()}
+        if scores is not None:
+            part = {**(part or {}), "score": scores}
         loss, errors = learner.loss_sum, learner.error_sum
         learner.run(X, targets, order, start, stop, weight, part)
+        if platt is not None and scores is not None:
+            rows = slice(start, stop) if order is None else order[start:stop]
+            platt.learn(scores[: stop - start], targets[rows])
         if progress is not None:
             progress.add(
                 stop - start, loss=learner.loss_sum - loss, errors=learner.error_sum - errors

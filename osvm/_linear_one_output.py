@@ -79,6 +79,7 @@ class LinearRegressor(RegressorMixin, OneOutput):
 
     _losses = ("epsilon_insensitive", "huber", "squared")
     _error_kind = "absolute"
+    _one_target = "number"
 
     def __init__(
         self,
@@ -139,6 +140,8 @@ class LinearRegressor(RegressorMixin, OneOutput):
         -------
         self
         """
+        if sample_weight is None and self._learn_row(X, y):
+            return self
         source, rows = self._open(X)
         targets = _validate.check_y_regression(y, source.n_rows)
         weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
@@ -194,7 +197,9 @@ class LinearNovelty(OutlierMixin, OneOutput):
 
     _losses = ("novelty",)
     _error_kind = "novel"
+    _one_target = "none"
     offset_ = 1.0
+    _one_offset = 1.0
 
     def __init__(
         self,

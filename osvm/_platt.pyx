@@ -108,6 +108,19 @@ class Platt:
         z = self.state[:, 0] * scores + self.state[:, 1]
         return 0.5 * (1.0 + np.tanh(0.5 * z))
 
+    def copy(self):
+        """An independent copy."""
+        return Platt.from_state(self.state, len(self.state))
+
+    @staticmethod
+    def from_state(state, n_out):
+        """The sigmoids whose `state` this is."""
+        if state.shape != (n_out, 6):
+            raise ValueError(f"saved sigmoids of shape {state.shape} for {n_out} output(s)")
+        twin = Platt(n_out)
+        twin.state[:] = state
+        return twin
+
     def with_outputs(self, n_out):
         """More outputs: old ones first; a binary model's becomes those of its two classes."""
         wide = Platt(n_out)

@@ -2,6 +2,8 @@ from cpython.buffer cimport Py_buffer
 
 from osvm.core.row cimport Rows
 
+cdef char type_code(const Py_buffer *buffer) noexcept
+
 cdef class RowSource:
     cdef Rows rows                  # what the loops read
     cdef Py_buffer _buffers[4]      # values, indices, indptr, row_scale
@@ -9,4 +11,5 @@ cdef class RowSource:
     cdef readonly Py_ssize_t n_rows
     cdef readonly Py_ssize_t n_features
     cdef readonly bint sparse
+    cdef public double largest      # no |value| is above, row factors included; -1 = not known
     cdef int _take(self, object array, bint strided) except -1

@@ -40,6 +40,7 @@ cdef class RowSource:
         memset(&self.rows, 0, sizeof(Rows))
         self.rows.struct_size = sizeof(Rows)
         self._n_buffers = 0
+        self.largest = -1.0
 
     def __dealloc__(self):
         while self._n_buffers > 0:
@@ -125,8 +126,11 @@ cdef class RowSource:
         if row_scale is not None:
             self.set_row_scale(row_scale)
 
-    def set_row_scale(self, row_scale):
-        """Multiply row i by row_scale[i] from now on; once per source."""
+    def set_row_scale(self, row_scale, double largest=-1.0):
+        """Multiply row i by row_scale[i] from now on; once per source.
+
+        `largest` bounds the magnitudes after that, where it is known.
+        """
         cdef Py_buffer *b
         if self.rows.row_scale != NULL:
             raise ValueError("the rows have a scale already")
@@ -134,3 +138,4 @@ cdef class RowSource:
         if b.ndim != 1 or type_code(b) != c'd' or b.shape[0] != self.rows.n_rows:
             raise ValueError("row_scale must be float64 with one entry per row")
         self.rows.row_scale = <const double *> b.buf
+        self.largest = largest

@@ -43,6 +43,7 @@ class SGDLearner:
         stop: int = ...,
         sample_weight: npt.NDArray[np.float64] | None = ...,
         record: dict[str, npt.NDArray[Any]] | None = ...,
+        undo: bool = ...,
     ) -> None: ...
     def flush(self) -> None: ...
     @property

@@ -21,28 +21,36 @@ Invariants
 import numpy as np
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport fabs, isfinite, sqrt
+from libc.math cimport INFINITY, fabs, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
+
+from osvm._check import largest_magnitude
 
 from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
 from osvm._weights cimport ScaledMatrix, ScaledVector
-from osvm.core.loss cimport Loss, loss_value_xi, mloss_value_xi
+from osvm.core.loss cimport (
+    LOSS_CUSTOM, LOSS_HUBER, LOSS_MODIFIED_HUBER, LOSS_SQUARED, LOSS_SQUARED_HINGE, Loss,
+    loss_value_xi, mloss_value_xi,
+)
 from osvm.core.row cimport (
     ROW_F32_DENSE, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I64, Row, Rows, row_axpy, row_index,
-    rows_get, rows_prefetch,
+    row_value, rows_get, rows_prefetch, rows_prefetch_start,
 )
 from osvm.core.smat cimport (
-    SMat, row_axpy_all, smat_average_dot, smat_axpy, smat_count_average, smat_dot,
+    SMat, row_axpy_all, smat_average_dot, smat_axpy, smat_count_average, smat_dot, smat_dot_ahead,
     smat_project_one, smat_shrink, smat_start_average,
 )
-from osvm.core.step cimport Step, step_next
+from osvm.core.step cimport STEP_CONSTANT, Step, step_eta, step_next
 from osvm.core.svec cimport (
-    SVec, svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_project, svec_shrink,
-    svec_start_average,
+    SVec, svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead,
+    svec_project, svec_shrink, svec_start_average,
 )
 from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
+
+cdef extern from "osvm_simd.h" nogil:
+    void OSVM_PREFETCH(const void *address)
 
 cdef enum Status:
     DONE = 0
@@ -57,21 +65,7 @@ cdef enum Error:
 # Rows fetched ahead of their use; four hide the memory's latency.
 cdef enum:
     AHEAD = 4
-
-cdef struct Options:
-    double reg
-    double radius           # of the ball; 0 = no projection
-    double average_from     # examples seen before averaging starts; < 0 = never
-    double intercept_eta0   # eta_b = this/sqrt(t); 0 = the weights' own step
-    Py_ssize_t batch_size
-    int fit_intercept
-    int error_kind          # an Error
-
-# What one call records per example; NULL = not wanted.
-cdef struct Record:
-    double *eta
-    double *loss
-    double *error
+    RING = 8                # rows looked up and not used yet; a power of two above AHEAD
 
 
 cdef void *pointer(object array) except NULL:
@@ -87,6 +81,83 @@ cdef void clear(void *array, Py_ssize_t n, int kind) noexcept nogil:
 cdef inline double clamp_shrink(double factor) noexcept nogil:
     """1 - eta reg, but never a change of sign (eta > 1/reg empties w)."""
     return factor if factor > 0.0 else 0.0
+
+
+cdef inline double step_limit(int kind, double largest) noexcept nogil:
+    """How far a step may move v along a row, whose values are at most `largest`.
+
+    A float32 weight holds 1e38 and a float64 one 1e308, of which norms are squared;
+    what is left is room for more steps than anybody makes.
+    """
+    return (1e30 if kind == WEIGHT_F32 else 1e145) / largest
+
+
+cdef double row_largest(const Row *row) noexcept nogil:
+    """The row's own bound, where the bound of all rows is too large."""
+    cdef Py_ssize_t k
+    cdef double size, largest = 0.0
+    for k in range(row.count):
+        size = fabs(row_value(row, k))
+        largest = size if size > largest else largest
+    return largest
+
+
+cdef inline bint fits(double eta, double pull, const SVec *w, double limit) noexcept nogil:
+    """Whether w -= eta pull x can be made without overflow in v, in u and in b."""
+    cdef double size = fabs(eta * pull)
+    return (fabs(pull) < 1e145 and size < limit * fabs(w.scale)
+            and size * w.avg_scale < limit * fabs(w.scale))
+
+
+cdef inline bint fits_all(double eta, double pull, const SMat *w, double limit) noexcept nogil:
+    """The same for K outputs, whose largest |xi| times the example's weight is `pull`."""
+    cdef Py_ssize_t k
+    cdef double size = eta * pull, smallest = fabs(w.scale[0]), average = 1.0
+    # Scales stay within [low, high], which settles it nearly always.
+    if pull < 1e145 and size * (1.0 + w.avg_count * w.high) < limit * w.low:
+        return True
+    for k in range(w.n_out):
+        smallest = fabs(w.scale[k]) if fabs(w.scale[k]) < smallest else smallest
+    if w.averaging:
+        for k in range(w.n_out):
+            average = w.avg_scale[k] if w.avg_scale[k] > average else average
+    return pull < 1e145 and size * average < limit * smallest
+
+
+cdef inline double largest_of(const double *xi, Py_ssize_t K) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef double largest = 0.0
+    for k in range(K):
+        largest = fabs(xi[k]) if fabs(xi[k]) > largest else largest
+    return largest
+
+
+cdef inline bint any_of(const double *xi, Py_ssize_t K) noexcept nogil:
+    cdef Py_ssize_t k, n = 0
+    for k in range(K):
+        n += xi[k] != 0.0
+    return n > 0
+
+
+cdef inline Py_ssize_t outranking(const double *f, Py_ssize_t K,
+                                  Py_ssize_t label) noexcept nogil:
+    """How many outputs come before the label's: larger, or equal and earlier."""
+    cdef Py_ssize_t k, n = 0
+    cdef double own = f[label]
+    for k in range(label):
+        n += f[k] >= own
+    for k in range(label + 1, K):
+        n += f[k] > own
+    return n
+
+
+cdef double loss_slope(const Loss *loss) noexcept nogil:
+    """Bound of |xi|; infinity where there is none."""
+    if loss.kind in (LOSS_SQUARED_HINGE, LOSS_SQUARED, LOSS_CUSTOM):
+        return INFINITY
+    if loss.kind == LOSS_MODIFIED_HUBER:
+        return 4.0
+    return loss.p0 if loss.kind == LOSS_HUBER else 1.0
 
 
 cdef class SGDLearner:
@@ -111,34 +182,6 @@ cdef class SGDLearner:
     fit_intercept : bool
     error_kind : {"class", "absolute", "novel"}
     """
-    cdef Options options
-    cdef Loss loss
-    cdef Step step
-    cdef object loss_spec
-    cdef readonly object weights        # ScaledVector or ScaledMatrix
-    cdef SVec *vec                      # whichever is in use
-    cdef SMat *mat
-    cdef readonly object intercept      # float64, one per output
-    cdef readonly object intercept_sum  # over the averaged iterates
-    cdef double *b
-    cdef double *b_sum
-    cdef Py_ssize_t n_out
-    cdef object _scratch
-    cdef double *f                      # scores and derivatives of one example
-    cdef double *xi
-    cdef public double t                # steps made
-    cdef public double seen             # examples seen
-    cdef public double loss_sum         # over the examples seen
-    cdef public double error_sum
-    # mini-batches: the sum of gradients and where it is not zero
-    cdef object _grad, _grad_b, _touched, _values
-    cdef void *grad
-    cdef double *grad_b
-    cdef int64_t *touched
-    cdef void *values
-    cdef Py_ssize_t n_touched
-    cdef bint touched_all
-    cdef double pending                 # examples summed
 
     def __init__(self, Py_ssize_t n_features, Py_ssize_t n_out, dtype, LossSpec loss,
                  StepSpec step, *, double reg, double radius=0.0, double average_from=-1.0,
@@ -159,6 +202,9 @@ cdef class SGDLearner:
             track = radius > 0.0
             weights = (ScaledVector(n_features, dtype, track) if n_out == 1
                        else ScaledMatrix(n_features, n_out, dtype, track))
+            self.reach = 0.0
+        else:
+            self.reach = -1.0
         self._adopt(weights)
         if average_from >= 0.0:
             weights.reserve_average()
@@ -204,7 +250,7 @@ cdef class SGDLearner:
     # ------------------------------------------------------------- learning
 
     def run(self, RowSource X, targets, order=None, Py_ssize_t start=0, Py_ssize_t stop=-1,
-            sample_weight=None, record=None):
+            sample_weight=None, record=None, bint undo=False):
         """Learn from examples order[start:stop] (rows start:stop without an order).
 
         Parameters
@@ -216,17 +262,23 @@ cdef class SGDLearner:
             Row numbers.
         sample_weight : float64 array, optional
         record : dict of float64 arrays, optional
-            "eta", "loss" and "error" of example n go to entry n - start.
+            "eta", "loss" and "error" of example n go to entry n - start; "score", with a
+            column per output, is what prediction would have given before the step.
+        undo : bool
+            Go back to the state before the call when it fails (an interrupt is no
+            failure).
 
         Raises
         ------
         FloatingPointError
-            A step would overflow; the examples before it have been learnt.
+            A step would overflow; the examples before it have been learnt, unless
+            `undo` is set.
         """
         cdef const int64_t[::1] order_view
         cdef const double[::1] y_view, weight_view
         cdef const int32_t[::1] label_view
         cdef double[::1] eta_view, loss_view, error_view
+        cdef double[:, ::1] score_view
         cdef const int64_t *order_at = NULL
         cdef const double *y = NULL
         cdef const double *weight = NULL
@@ -234,6 +286,7 @@ cdef class SGDLearner:
         cdef Record at
         cdef Py_ssize_t end, chunk, n = X.rows.n_rows, first = start, failed = 0
         cdef int status = DONE
+        cdef double largest
         if X.rows.n_features != self.weights.dim:
             raise ValueError(f"rows have {X.rows.n_features} features, "
                              f"the model {self.weights.dim}")
@@ -263,28 +316,80 @@ cdef class SGDLearner:
             if weight_view.shape[0] != X.rows.n_rows:
                 raise ValueError(f"{weight_view.shape[0]} weights for {X.rows.n_rows} rows")
             weight = &weight_view[0]
-        at.eta = at.loss = at.error = NULL
-        if record is not None:
+        largest = X.largest if X.largest >= 0.0 else largest_magnitude(X)
+        at.eta = at.loss = at.error = at.score = NULL
+        if record is not None and "eta" in record:
             eta_view, loss_view, error_view = record["eta"], record["loss"], record["error"]
             at.eta, at.loss, at.error = &eta_view[0], &loss_view[0], &error_view[0]
+        if record is not None and "score" in record:
+            score_view = record["score"]
+            if score_view.shape[0] < stop - start or score_view.shape[1] != self.n_out:
+                raise ValueError("record['score'] does not fit")
+            at.score = &score_view[0, 0]
+        chunk = self._mean_count(X)
+        saved = None
+        if not undo or stop - start == 1:   # one example fails before it changes anything
+            self.reach = -1.0
+        elif not self._cannot_fail(
+                stop - start, X.rows.n_rows * (1.0 + chunk), largest,
+                1.0 if sample_weight is None else np.max(sample_weight)):
+            saved = self.get_state()
+            self.reach = -1.0
         # Signals are looked at between chunks of a few milliseconds.
-        chunk = max(1, 4_000_000 // (self.n_out * (1 + self._mean_count(X))))
+        chunk = max(1, 4_000_000 // (self.n_out * (1 + chunk)))
         while start < stop:
             end = min(stop, start + chunk)
             with nogil:
                 if self.n_out == 1:
-                    status = self._learn_scalar(&X.rows, y, order_at, &start, end, weight, at)
+                    status = self._learn_scalar(&X.rows, y, order_at, &start, end, weight,
+                                                largest, at)
                 else:
                     status = self._learn_multi(&X.rows, labels, order_at, &start, end, weight,
-                                               at)
+                                               largest, at)
             if status != DONE:
                 failed = order[start] if order is not None else start
+                if saved is not None:
+                    self.set_state(*saved)
                 self._complain(status, failed)
             if at.eta != NULL:
                 at.eta = &eta_view[0] + (start - first) if start < stop else NULL
                 at.loss = &loss_view[0] + (start - first) if start < stop else NULL
                 at.error = &error_view[0] + (start - first) if start < stop else NULL
+            if at.score != NULL and start < stop:
+                at.score = &score_view[start - first, 0]
             PyErr_CheckSignals()
+
+    cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest):
+        """Whether n more examples are sure to be learnt without an overflow.
+
+        The answer is by bounds: each step moves a weight by at most eta |xi| |x|.
+        It is yes for any sensible data and a loss whose slope is bounded, and
+        saves the copy of the weights that `undo` would need.
+
+        Parameters
+        ----------
+        n : examples
+        count : stored values, all rows together
+        largest : bound of |x|
+        heaviest : bound of the examples' weights
+        """
+        cdef double slope = loss_slope(&self.loss), step, room, score, averaged
+        if self.step.kind > STEP_CONSTANT or not slope < INFINITY:
+            return False
+        if self.reach < 0.0:
+            self.reach = max(
+                np.abs(self.weights.v).max() * np.max(np.abs(self.weights.scale)),
+                np.abs(self.intercept).max())
+        step = step_eta(&self.step, self.t + 1.0)
+        if self.options.intercept_eta0 > step:
+            step = self.options.intercept_eta0
+        step *= slope * heaviest
+        self.reach += n * step * max(largest, 1.0)
+        score = self.reach * (1.0 + largest * count)
+        averaged = 1.0 + n + self.weights.averaged_count
+        room = 1e30 if self.weights.v.itemsize == 4 else 1e145
+        # v is w over its scale, which is 1e-9 or more
+        return (score + step * max(largest, 1.0) * averaged) * 1e9 < room
 
     cdef Py_ssize_t _mean_count(self, RowSource X):
         """Stored values per row, about."""
@@ -306,135 +411,194 @@ cdef class SGDLearner:
 
     cdef int _learn_scalar(self, const Rows *X, const double *y, const int64_t *order,
                            Py_ssize_t *at, Py_ssize_t stop, const double *weight,
-                           Record record) noexcept nogil:
-        """One output.  `at` moves on with each example; on failure it names the culprit."""
+                           double largest, Record record) noexcept nogil:
+        """One output.  `at` moves on with each example; on failure it names the culprit.
+
+        Rows are looked up AHEAD examples before their use and, in another order
+        than the file's, fetched meanwhile (in file order the processor does it).
+        """
         cdef SVec *w = self.vec
         cdef Options options = self.options
         cdef Loss loss = self.loss
+        cdef Step step = self.step
         cdef Py_ssize_t n, i, start = at[0]
-        cdef Row row
-        cdef double f, xi, value, c, eta, eta_b, error, target
-        cdef double limit = 1e19 if w.kind == WEIGHT_F32 else 1e150
+        cdef Row ring[RING]
+        cdef Row *row
+        cdef Row *later
+        cdef double f, xi, value, c, eta, eta_b, target, error = 0.0, b = self.b[0]
+        cdef double t = self.t, seen = self.seen
+        cdef double loss_sum = self.loss_sum, error_sum = self.error_sum
+        cdef double limit = step_limit(w.kind, largest)
         cdef bint batched = options.batch_size > 1
+        cdef bint averaging = options.average_from >= 0.0
+        cdef int status = DONE
+        for n in range(start, min(start + AHEAD, stop)):
+            rows_get(X, n if order == NULL else order[n], &ring[n & (RING - 1)])
         for n in range(start, stop):
-            i = n if order == NULL else order[n]
-            if n + AHEAD < stop:
-                rows_prefetch(X, n + AHEAD if order == NULL else order[n + AHEAD])
-            rows_get(X, i, &row)
+            row = &ring[n & (RING - 1)]
+            later = row
+            if order == NULL:
+                i = n
+                if n + AHEAD < stop:
+                    rows_get(X, n + AHEAD, &ring[(n + AHEAD) & (RING - 1)])
+                f = svec_dot(w, row) + b
+            else:
+                i = order[n]
+                if n + 2 * AHEAD < stop:
+                    rows_prefetch_start(X, order[n + 2 * AHEAD])
+                    OSVM_PREFETCH(y + order[n + 2 * AHEAD])
+                if n + AHEAD < stop:
+                    later = &ring[(n + AHEAD) & (RING - 1)]
+                    rows_get(X, order[n + AHEAD], later)
+                f = svec_dot_ahead(w, row, later) + b
             target = y[i]
-            f = svec_dot(w, &row) + self.b[0]
             value = loss_value_xi(&loss, target, f, &xi)
             if not isfinite(value):
-                at[0] = n
-                return NOT_FINITE
+                status = NOT_FINITE
+                break
+            if record.score != NULL:
+                record.score[n - start] = f
+                if w.avg_count > 0.0:
+                    record.score[n - start] = (svec_average_dot(w, row)
+                                               + self.b_sum[0] / w.avg_count)
             c = 1.0 if weight == NULL else weight[i]
+            eta = step_next(&step, t + 1.0)
             if batched:
-                eta = step_next(&self.step, self.t + 1.0)
-                self._sum_gradient(&row, &xi, c)
-                if self.pending >= options.batch_size:
-                    self._apply_batch()
+                self.t, self.seen = t, seen
+                status = self._take_into_batch(row, &xi, c, largest)
+                if status != DONE:
+                    break
+                t, b = self.t, self.b[0]
             else:
-                self.t += 1.0
-                eta = step_next(&self.step, self.t)
+                if xi != 0.0 and not fits(eta, c * xi, w, limit) \
+                        and not fits(eta, c * xi, w, step_limit(w.kind, row_largest(row))):
+                    status = STEP_TOO_LARGE
+                    break
+                t += 1.0
+                svec_shrink(w, clamp_shrink(1.0 - eta * options.reg))
                 if xi != 0.0:
-                    if not fabs(eta * c * xi) < limit * fabs(w.scale):
-                        self.t -= 1.0
-                        at[0] = n
-                        return STEP_TOO_LARGE
-                    svec_shrink(w, clamp_shrink(1.0 - eta * options.reg))
-                    svec_axpy(w, -eta * c * xi, &row)
+                    svec_axpy(w, -eta * c * xi, row)
                     if options.fit_intercept:
-                        eta_b = eta
                         if options.intercept_eta0 > 0.0:
-                            eta_b = options.intercept_eta0 / sqrt(self.t)
-                        self.b[0] -= eta_b * c * xi
-                else:
-                    svec_shrink(w, clamp_shrink(1.0 - eta * options.reg))
-                self._after_step()
-            self.seen += 1.0
+                            eta_b = options.intercept_eta0 / sqrt(t)
+                        else:
+                            eta_b = eta
+                        b -= eta_b * c * xi
+                if options.radius > 0.0:
+                    svec_project(w, options.radius)
+                if averaging and seen >= options.average_from:
+                    if not w.averaging:
+                        svec_start_average(w, w.u)
+                    svec_count_average(w)
+                    self.b_sum[0] += b
+            seen += 1.0
             if options.error_kind == ERROR_CLASS:
                 error = (f > 0.0) != (target > 0.0)
             elif options.error_kind == ERROR_ABSOLUTE:
                 error = fabs(f - target)
             else:
                 error = f < 1.0
-            self.loss_sum += value
-            self.error_sum += error
+            loss_sum += value
+            error_sum += error
             if record.eta != NULL:
                 record.eta[n - start] = eta
                 record.loss[n - start] = value
-                record.error[n - start] = self.error_sum / self.seen
-        at[0] = stop
-        return DONE
+                record.error[n - start] = error_sum / seen
+            at[0] = n + 1
+        self.b[0] = b
+        self.t, self.seen = t, seen
+        self.loss_sum, self.error_sum = loss_sum, error_sum
+        return status
 
     cdef int _learn_multi(self, const Rows *X, const int32_t *labels, const int64_t *order,
                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
-                          Record record) noexcept nogil:
+                          double largest, Record record) noexcept nogil:
         """K outputs in one pass; otherwise as _learn_scalar."""
         cdef SMat *w = self.mat
         cdef Options options = self.options
         cdef Loss loss = self.loss
-        cdef Py_ssize_t n, i, k, label, best, start = at[0], K = self.n_out
-        cdef Row row
+        cdef Step step = self.step
+        cdef Py_ssize_t n, i, k, label, better, start = at[0], K = self.n_out
+        cdef Row pair[2]
+        cdef Row *row
+        cdef Row *later
         cdef double *f = self.f
         cdef double *xi = self.xi
-        cdef double value, c, eta, eta_b, largest
-        cdef double limit = 1e19 if w.kind == WEIGHT_F32 else 1e150
+        cdef double *b = self.b
+        cdef double value, c, eta, eta_b, pull
+        cdef double limit = step_limit(w.kind, largest), slope = loss_slope(&loss)
         cdef bint batched = options.batch_size > 1
         for n in range(start, stop):
             i = n if order == NULL else order[n]
+            if order != NULL and n + 2 * AHEAD < stop:
+                rows_prefetch_start(X, order[n + 2 * AHEAD])
+                OSVM_PREFETCH(labels + order[n + 2 * AHEAD])
             if n + AHEAD < stop:
                 rows_prefetch(X, n + AHEAD if order == NULL else order[n + AHEAD])
-            rows_get(X, i, &row)
+            row = &pair[n & 1]
+            later = row
+            if n == start:
+                rows_get(X, i, row)
+            if n + 1 < stop:
+                later = &pair[(n + 1) & 1]
+                rows_get(X, n + 1 if order == NULL else order[n + 1], later)
             label = labels[i]
-            smat_dot(w, &row, f)
-            best = 0
+            smat_dot_ahead(w, row, f, later)
             for k in range(K):
-                f[k] += self.b[k]
-                if f[k] > f[best]:
-                    best = k
+                f[k] += b[k]
             value = mloss_value_xi(&loss, K, label, f, 1.0, xi)
             if not isfinite(value):
-                at[0] = n
                 return NOT_FINITE
+            if record.score != NULL:
+                self._record_scores(row, record.score + (n - start) * K)
             c = 1.0 if weight == NULL else weight[i]
+            eta = step_next(&step, self.t + 1.0)
+            better = outranking(f, K, label)
             if batched:
-                eta = step_next(&self.step, self.t + 1.0)
-                self._sum_gradient(&row, xi, c)
-                if self.pending >= options.batch_size:
-                    self._apply_batch()
+                k = self._take_into_batch(row, xi, c, largest)
+                if k != DONE:
+                    return <int> k
             else:
-                self.t += 1.0
-                eta = step_next(&self.step, self.t)
-                largest = 0.0
-                for k in range(K):
-                    if fabs(xi[k]) > largest * fabs(w.scale[k]):
-                        largest = fabs(xi[k] / w.scale[k])
-                if not eta * c * largest < limit:
-                    self.t -= 1.0
-                    at[0] = n
+                # where the slope is bounded, the bound will do
+                pull = c * (slope if slope < INFINITY else largest_of(xi, K))
+                if not any_of(xi, K):
+                    pull = 0.0
+                if pull > 0.0 and not fits_all(eta, pull, w, limit) \
+                        and not fits_all(eta, pull, w, step_limit(w.kind, row_largest(row))):
                     return STEP_TOO_LARGE
+                self.t += 1.0
                 smat_shrink(w, clamp_shrink(1.0 - eta * options.reg))
-                if largest > 0.0:
+                if pull > 0.0:
                     if options.fit_intercept:
                         eta_b = eta
                         if options.intercept_eta0 > 0.0:
                             eta_b = options.intercept_eta0 / sqrt(self.t)
                         for k in range(K):
-                            self.b[k] -= eta_b * c * xi[k]
+                            b[k] -= eta_b * c * xi[k]
                     for k in range(K):
                         xi[k] *= -eta * c
-                    smat_axpy(w, xi, &row)
+                    smat_axpy(w, xi, row)
                 self._after_step()
             self.seen += 1.0
             self.loss_sum += value
-            self.error_sum += best != label
+            self.error_sum += better > 0
             if record.eta != NULL:
                 record.eta[n - start] = eta
                 record.loss[n - start] = value
                 record.error[n - start] = self.error_sum / self.seen
-        at[0] = stop
+            at[0] = n + 1
         return DONE
+
+    cdef void _record_scores(self, const Row *row, double *out) noexcept nogil:
+        """What prediction gives for this row now; the last scores are at hand."""
+        cdef Py_ssize_t k
+        if self.mat.avg_count == 0.0:
+            for k in range(self.n_out):
+                out[k] = self.f[k]
+            return
+        smat_average_dot(self.mat, row, out)
+        for k in range(self.n_out):
+            out[k] += self.b_sum[k] / self.mat.avg_count
 
     cdef void _after_step(self) noexcept nogil:
         """Project, then count the iterate."""
@@ -458,6 +622,34 @@ cdef class SGDLearner:
                 self.b_sum[k] += self.b[k]
 
     # --------------------------------------------------------- mini-batches
+
+    cdef int _take_into_batch(self, const Row *row, const double *xi, double c,
+                              double largest) noexcept nogil:
+        """Sum one example's gradient, and make the step when the batch is full.
+
+        The pulls of the examples add up to a bound of the step, so that an example
+        that would overflow it is refused before anything changes.
+        """
+        cdef double size = c * largest_of(xi, self.n_out)
+        if not self._fits_batch(self.batch_pull + size * largest):
+            largest = row_largest(row)
+            if not self._fits_batch(self.batch_pull + size * largest):
+                return STEP_TOO_LARGE
+        self.batch_pull += size * largest
+        self._sum_gradient(row, xi, c)
+        if self.pending >= self.options.batch_size:
+            self._apply_batch()
+        return DONE
+
+    cdef bint _fits_batch(self, double pull) noexcept nogil:
+        """Whether a gradient with entries up to `pull` can be summed, and a step made."""
+        cdef double eta = step_next(&self.step, self.t + 1.0)
+        cdef double limit
+        if self.vec != NULL:
+            limit = step_limit(self.vec.kind, 1.0)
+            return pull < limit and fits(eta, pull, self.vec, limit)
+        limit = step_limit(self.mat.kind, 1.0)
+        return pull < limit and fits_all(eta, pull, self.mat, limit)
 
     cdef void _sum_gradient(self, const Row *row, const double *xi, double c) noexcept nogil:
         """Add c xi x to the batch's gradient and remember which features it touched."""
@@ -531,6 +723,7 @@ cdef class SGDLearner:
         self.n_touched = 0
         self.touched_all = False
         self.pending = 0.0
+        self.batch_pull = 0.0
         self._after_step()
 
     cdef void _take_gradient(self, weight_t *grad, weight_t *values, Row *row) noexcept nogil:
@@ -593,11 +786,9 @@ cdef class SGDLearner:
     def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
                Py_ssize_t start=0, Py_ssize_t stop=-1):
         """out[i] = scores of row i, intercepts included, for rows start:stop."""
-        cdef Py_ssize_t i, k
+        cdef Py_ssize_t i
         cdef Row row
         cdef bint mean = averaged and self.weights.averaged_count > 0
-        cdef double n = self.weights.averaged_count if mean else 1.0
-        cdef double *b = self.b_sum if mean else self.b
         if X.rows.n_features != self.weights.dim:
             raise ValueError(f"rows have {X.rows.n_features} features, "
                              f"the model {self.weights.dim}")
@@ -614,16 +805,24 @@ cdef class SGDLearner:
         with nogil:
             for i in range(start, stop):
                 rows_get(&X.rows, i, &row)
-                if self.vec != NULL:
-                    out[i, 0] = (svec_average_dot(self.vec, &row) if mean
-                                 else svec_dot(self.vec, &row)) + b[0] / n
-                else:
-                    if mean:
-                        smat_average_dot(self.mat, &row, &out[i, 0])
-                    else:
-                        smat_dot(self.mat, &row, &out[i, 0])
-                    for k in range(self.n_out):
-                        out[i, k] += b[k] / n
+                self._score(&row, mean, &out[i, 0])
+
+    cdef void _score(self, const Row *row, bint mean, double *out) noexcept nogil:
+        """Scores of one row, intercepts included; of the average with `mean`."""
+        cdef Py_ssize_t k
+        if self.vec != NULL:
+            if mean:
+                out[0] = svec_average_dot(self.vec, row) + self.b_sum[0] / self.vec.avg_count
+            else:
+                out[0] = svec_dot(self.vec, row) + self.b[0]
+        elif mean:
+            smat_average_dot(self.mat, row, out)
+            for k in range(self.n_out):
+                out[k] += self.b_sum[k] / self.mat.avg_count
+        else:
+            smat_dot(self.mat, row, out)
+            for k in range(self.n_out):
+                out[k] += self.b[k]
 
     def frozen_average(self):
         """A learner whose plain weights are this one's average, for prediction."""
@@ -684,6 +883,7 @@ cdef class SGDLearner:
             if arrays[name].shape != getattr(self, name).shape:
                 raise ValueError(f"the saved {name} has another shape than the model's")
         self._adopt(weights)
+        self.reach = -1.0
         for name in ("intercept", "intercept_sum"):
             getattr(self, name)[:] = arrays[name]
         self.t, self.seen = scalars["t"], scalars["seen"]
@@ -695,6 +895,7 @@ cdef class SGDLearner:
             self._touched[:touched.size] = touched
             self.n_touched = touched.size
             self.pending = scalars["pending"]
+            self.batch_pull = float(np.abs(arrays["grad"]).max(initial=0.0))
             self.touched_all = scalars["touched_all"]
 
     def copy(self):

@@ -14,11 +14,19 @@ from osvm.core.smat cimport (
     smat_sq_norm_one, smat_start_average, smat_write, smat_write_average,
 )
 from osvm.core.svec cimport (
-    svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_fold, svec_init,
-    svec_project, svec_recompute_norm, svec_reset, svec_shrink, svec_sq_norm,
+    svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead, svec_fold,
+    svec_init, svec_project, svec_recompute_norm, svec_reset, svec_shrink, svec_sq_norm,
     svec_start_average, svec_write, svec_write_average,
 )
 from osvm.core.typedefs cimport WEIGHT_F32, WEIGHT_F64
+
+cdef extern from "osvm_simd.h" nogil:
+    int osvm_simd_limit(int level)
+
+
+def limit_simd(int level):
+    """Use at most this level of wide loops in this module; the level in use.  For tests."""
+    return osvm_simd_limit(level)
 
 
 cdef void *address(object array) except NULL:
@@ -140,6 +148,11 @@ cdef class ScaledVector:
         """w . x_i"""
         cdef Row row = row_of(X, i, self.w.dim)
         return svec_average_dot(&self.w, &row) if averaged else svec_dot(&self.w, &row)
+
+    def dot_ahead(self, RowSource X, Py_ssize_t i):
+        """w . x_i, fetching row i on the way; for tests"""
+        cdef Row row = row_of(X, i, self.w.dim)
+        return svec_dot_ahead(&self.w, &row, &row)
 
     def axpy(self, double c, RowSource X, Py_ssize_t i):
         """w += c x_i"""

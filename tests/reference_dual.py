@@ -32,15 +32,23 @@ class SplitMix:
             values[i], values[j] = values[j], values[i]
 
 
-def epoch_order(active, random, block=64, window=16):
-    """Random blocks of neighbouring rows, permuted within windows of 16 blocks."""
+def epoch_order(active, random, rest, block=64, window=16):
+    """Random blocks of neighbouring rows, permuted within windows of 16 blocks.
+
+    Rows that rest are left out (and have one epoch less to rest); without a generator
+    the order stays as it is.
+    """
     blocks = [active[i : i + block] for i in range(0, len(active), block)]
-    random.shuffle(blocks)
+    if random is not None:
+        random.shuffle(blocks)
     order = []
     for i in range(0, len(blocks), window):
-        rows = [row for b in blocks[i : i + window] for row in b]
-        random.shuffle(rows)
+        rows = [row for b in blocks[i : i + window] for row in b if rest[row] == 0]
+        if random is not None:
+            random.shuffle(rows)
         order += rows
+    for row in active:
+        rest[row] = max(0, rest[row] - 1)
     return order
 
 
@@ -63,12 +71,13 @@ def dual_ascent(
     n, d = X.shape
     U = np.full(n, 1.0 / (reg * n)) if weight is None else weight / (reg * n)
     alpha, w, center = np.zeros(n), np.zeros(d), 0.0
-    active, random = list(range(n)), SplitMix(seed)
+    active, random = list(range(n)), SplitMix(seed) if shuffle else None
+    rest, quiet = [0] * n, [0] * n
     highest, lowest = np.inf, -np.inf
     for _ in range(epochs):
         pg_max, pg_min = -np.inf, np.inf
         idle = set()
-        for i in epoch_order(active, random) if shuffle else list(active):
+        for i in epoch_order(active, random, rest):
             if U[i] == 0.0:
                 if shrinking:
                     idle.add(i)
@@ -88,7 +97,11 @@ def dual_ascent(
                 pg = max(gradient, 0.0)
             pg_max, pg_min = max(pg_max, pg), min(pg_min, pg)
             if pg == 0.0:
+                if shrinking:
+                    quiet[i] = min(quiet[i] + 1, 2)
+                    rest[i] = 2 ** quiet[i] - 1
                 continue
+            quiet[i] = 0
             q = float(np.float32(X[i] @ X[i])) + bias_sq + (0.5 / U[i] if squared else 0.0)
             new = alpha[i] - gradient / q if q > 0 else (np.inf if gradient < 0 else 0.0)
             new = max(0.0, new if squared else min(new, U[i]))

@@ -31,7 +31,7 @@ def test_readme_has_the_two_commands():
 def test_readme_example_runs(tmp_path, monkeypatch):
     (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     statements = [line for line in code.splitlines() if line.strip()]
-    assert len(statements) <= 11
+    assert len(statements) <= 10
     monkeypatch.chdir(tmp_path)
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):

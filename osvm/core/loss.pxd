@@ -341,6 +341,17 @@ cdef inline double softmax(Py_ssize_t K, Py_ssize_t label, const double *f,
     return top - f[label] + log(total)
 
 
+cdef inline double hinge_against(Py_ssize_t n, const double *f, double margin, double *xi,
+                                 double total) noexcept nogil:
+    """total + the sum of hinge(-1, f, margin) over n scores, without a branch on any."""
+    cdef Py_ssize_t k
+    for k in range(n):
+        # a NaN is on the violating side, so that the sum is NaN
+        xi[k] = 0.0 if f[k] <= -margin else 1.0
+        total += 0.0 if f[k] <= -margin else margin + f[k]
+    return total
+
+
 cdef inline double mloss_value_xi(const Loss *loss, Py_ssize_t K, Py_ssize_t label,
                                   const double *f, double margin,
                                   double *xi) noexcept nogil:
@@ -353,6 +364,11 @@ cdef inline double mloss_value_xi(const Loss *loss, Py_ssize_t K, Py_ssize_t lab
         return graph_hinge(K, label, f, margin, loss.delta + label * loss.n_labels, xi)
     if loss.kind == LOSS_SOFTMAX:
         return softmax(K, label, f, xi)
+    if loss.kind == LOSS_HINGE:
+        total = hinge_against(label, f, margin, xi, 0.0)
+        total += hinge(1.0, f[label], margin, &xi[label])
+        k = label + 1
+        return hinge_against(K - k, f + k, margin, xi + k, total)
     for k in range(K):
         total += loss_value_xi_margin(loss, 1.0 if k == label else -1.0, f[k], margin, &xi[k])
     return total

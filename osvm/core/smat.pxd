@@ -15,6 +15,24 @@ from osvm.core.row cimport (
 )
 from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, index_t, value_t, weight_t
 
+cdef extern from "osvm_simd.h" nogil:
+    bint osvm_dot_all_f32_i32(const float *x, const int32_t *j, Py_ssize_t n, const float *v,
+                              Py_ssize_t K, float *out, const int32_t *next, Py_ssize_t n_next)
+    bint osvm_dot_all_f32_i64(const float *x, const int64_t *j, Py_ssize_t n, const float *v,
+                              Py_ssize_t K, float *out, const int64_t *next, Py_ssize_t n_next)
+    bint osvm_dot_all_f64_i32(const double *x, const int32_t *j, Py_ssize_t n, const double *v,
+                              Py_ssize_t K, double *out, const int32_t *next, Py_ssize_t n_next)
+    bint osvm_dot_all_f64_i64(const double *x, const int64_t *j, Py_ssize_t n, const double *v,
+                              Py_ssize_t K, double *out, const int64_t *next, Py_ssize_t n_next)
+    bint osvm_axpy_all_f32_i32(const float *x, const int32_t *j, Py_ssize_t n, const float *c,
+                               Py_ssize_t K, float *v)
+    bint osvm_axpy_all_f32_i64(const float *x, const int64_t *j, Py_ssize_t n, const float *c,
+                               Py_ssize_t K, float *v)
+    bint osvm_axpy_all_f64_i32(const double *x, const int32_t *j, Py_ssize_t n, const double *c,
+                               Py_ssize_t K, double *v)
+    bint osvm_axpy_all_f64_i64(const double *x, const int64_t *j, Py_ssize_t n, const double *c,
+                               Py_ssize_t K, double *v)
+
 cdef struct SMat:
     size_t struct_size
     void *v                 # dim x n_out weights, feature-major
@@ -137,6 +155,18 @@ cdef inline void sparse_axpy_one(const value_t *x, const index_t *j, Py_ssize_t 
     sq[0] += change
 
 
+# Two outputs at once, which reads the column numbers once.
+cdef inline void sparse_axpy_two(const value_t *x, const index_t *j, Py_ssize_t n, double c0,
+                                 double c1, Py_ssize_t n_out, weight_t *v0,
+                                 weight_t *v1) noexcept nogil:
+    cdef Py_ssize_t i, at
+    cdef weight_t a = <weight_t> c0, b = <weight_t> c1
+    for i in range(n):
+        at = j[i] * n_out
+        v0[at] += a * <weight_t> x[i]
+        v1[at] += b * <weight_t> x[i]
+
+
 cdef inline void dense_axpy_one(const value_t *x, Py_ssize_t step, Py_ssize_t n, double c,
                                 Py_ssize_t n_out, weight_t *v, double *sq) noexcept nogil:
     cdef Py_ssize_t i
@@ -155,8 +185,27 @@ cdef inline void dense_axpy_one(const value_t *x, Py_ssize_t step, Py_ssize_t n,
 
 # --------------------------------------------- the same for a row of any kind
 
-cdef inline void row_dot_all(const Row *x, const weight_t *v, Py_ssize_t n_out,
-                             weight_t *out) noexcept nogil:
+cdef inline void row_dot_all_ahead(const Row *x, const weight_t *v, Py_ssize_t n_out,
+                                   weight_t *out, const Row *next) noexcept nogil:
+    """out[k] = x . column k; the weights of `next`, a row of the same matrix, are fetched"""
+    if weight_t is float32_t:
+        if x.kind == ROW_F32_I32 and osvm_dot_all_f32_i32(
+                <const float32_t *> x.values, <const int32_t *> x.indices, x.count, v, n_out, out,
+                <const int32_t *> next.indices, next.count):
+            return
+        if x.kind == ROW_F32_I64 and osvm_dot_all_f32_i64(
+                <const float32_t *> x.values, <const int64_t *> x.indices, x.count, v, n_out, out,
+                <const int64_t *> next.indices, next.count):
+            return
+    else:
+        if x.kind == ROW_F64_I32 and osvm_dot_all_f64_i32(
+                <const float64_t *> x.values, <const int32_t *> x.indices, x.count, v, n_out, out,
+                <const int32_t *> next.indices, next.count):
+            return
+        if x.kind == ROW_F64_I64 and osvm_dot_all_f64_i64(
+                <const float64_t *> x.values, <const int64_t *> x.indices, x.count, v, n_out, out,
+                <const int64_t *> next.indices, next.count):
+            return
     if x.kind == ROW_F32_I32:
         sparse_dot_all(<const float32_t *> x.values, <const int32_t *> x.indices, x.count,
                        v, n_out, out)
@@ -175,8 +224,35 @@ cdef inline void row_dot_all(const Row *x, const weight_t *v, Py_ssize_t n_out,
         dense_dot_all(<const float64_t *> x.values, x.step, x.count, v, n_out, out)
 
 
+cdef inline void row_dot_all(const Row *x, const weight_t *v, Py_ssize_t n_out,
+                             weight_t *out) noexcept nogil:
+    """out[k] = x . column k"""
+    cdef Row none
+    none.indices = NULL
+    none.count = 0
+    row_dot_all_ahead(x, v, n_out, out, &none)
+
+
 cdef inline void row_axpy_all(const Row *x, const weight_t *c, Py_ssize_t n_out,
                               weight_t *v) noexcept nogil:
+    if weight_t is float32_t:
+        if x.kind == ROW_F32_I32 and osvm_axpy_all_f32_i32(
+                <const float32_t *> x.values, <const int32_t *> x.indices, x.count, c,
+                n_out, v):
+            return
+        if x.kind == ROW_F32_I64 and osvm_axpy_all_f32_i64(
+                <const float32_t *> x.values, <const int64_t *> x.indices, x.count, c,
+                n_out, v):
+            return
+    else:
+        if x.kind == ROW_F64_I32 and osvm_axpy_all_f64_i32(
+                <const float64_t *> x.values, <const int32_t *> x.indices, x.count, c,
+                n_out, v):
+            return
+        if x.kind == ROW_F64_I64 and osvm_axpy_all_f64_i64(
+                <const float64_t *> x.values, <const int64_t *> x.indices, x.count, c,
+                n_out, v):
+            return
     if x.kind == ROW_F32_I32:
         sparse_axpy_all(<const float32_t *> x.values, <const int32_t *> x.indices, x.count,
                         c, n_out, v)
@@ -215,6 +291,27 @@ cdef inline void row_axpy_one(const Row *x, double c, Py_ssize_t n_out, weight_t
         dense_axpy_one(<const float32_t *> x.values, x.step, x.count, c, n_out, v, sq)
     else:
         dense_axpy_one(<const float64_t *> x.values, x.step, x.count, c, n_out, v, sq)
+
+
+cdef inline void row_axpy_two(const Row *x, double c0, double c1, Py_ssize_t n_out,
+                              weight_t *v0, weight_t *v1) noexcept nogil:
+    """row_axpy_one on two columns; without norms"""
+    cdef double a = c0 * x.scale, b = c1 * x.scale
+    if x.kind == ROW_F32_I32:
+        sparse_axpy_two(<const float32_t *> x.values, <const int32_t *> x.indices, x.count,
+                        a, b, n_out, v0, v1)
+    elif x.kind == ROW_F64_I32:
+        sparse_axpy_two(<const float64_t *> x.values, <const int32_t *> x.indices, x.count,
+                        a, b, n_out, v0, v1)
+    elif x.kind == ROW_F32_I64:
+        sparse_axpy_two(<const float32_t *> x.values, <const int64_t *> x.indices, x.count,
+                        a, b, n_out, v0, v1)
+    elif x.kind == ROW_F64_I64:
+        sparse_axpy_two(<const float64_t *> x.values, <const int64_t *> x.indices, x.count,
+                        a, b, n_out, v0, v1)
+    else:
+        row_axpy_one(x, c0, n_out, v0, <double *> NULL)
+        row_axpy_one(x, c1, n_out, v1, <double *> NULL)
 
 
 # -------------------------------------------------- O(d) passes over one column
@@ -280,17 +377,26 @@ cdef inline void smat_fold(SMat *w, Py_ssize_t k) noexcept nogil:
 
 # -------------------------------------------------------------- the matrix
 
-cdef inline void smat_dot(const SMat *w, const Row *x, double *out) noexcept nogil:
-    """out[k] = w_k . x for every output"""
+cdef inline void smat_dot_ahead(const SMat *w, const Row *x, double *out,
+                                const Row *next) noexcept nogil:
+    """out[k] = w_k . x for every output, fetching the weights of row `next` on the way"""
     cdef Py_ssize_t k
     if w.kind == WEIGHT_F32:
-        row_dot_all(x, <const float32_t *> w.v, w.n_out, <float32_t *> w.work)
+        row_dot_all_ahead(x, <const float32_t *> w.v, w.n_out, <float32_t *> w.work, next)
         for k in range(w.n_out):
             out[k] = x.scale * w.scale[k] * (<float32_t *> w.work)[k]
     else:
-        row_dot_all(x, <const float64_t *> w.v, w.n_out, <float64_t *> w.work)
+        row_dot_all_ahead(x, <const float64_t *> w.v, w.n_out, <float64_t *> w.work, next)
         for k in range(w.n_out):
             out[k] = x.scale * w.scale[k] * (<float64_t *> w.work)[k]
+
+
+cdef inline void smat_dot(const SMat *w, const Row *x, double *out) noexcept nogil:
+    """out[k] = w_k . x for every output"""
+    cdef Row none
+    none.indices = NULL
+    none.count = 0
+    smat_dot_ahead(w, x, out, &none)
 
 
 cdef inline void smat_average_dot(const SMat *w, const Row *x, double *out) noexcept nogil:
@@ -329,24 +435,52 @@ cdef inline void smat_axpy_one(SMat *w, Py_ssize_t k, double c, const Row *x) no
             row_axpy_one(x, c_v * w.avg_scale[k], w.n_out, <float64_t *> w.u + k, NULL)
 
 
+cdef inline void smat_axpy_two(SMat *w, Py_ssize_t k, Py_ssize_t m, double c, double d,
+                               const Row *x) noexcept nogil:
+    """w_k += c x and w_m += d x; norms are not tracked"""
+    cdef double c_v = c / w.scale[k], d_v = d / w.scale[m]
+    if w.kind == WEIGHT_F32:
+        row_axpy_two(x, c_v, d_v, w.n_out, <float32_t *> w.v + k, <float32_t *> w.v + m)
+        if w.averaging:
+            row_axpy_two(x, c_v * w.avg_scale[k], d_v * w.avg_scale[m], w.n_out,
+                         <float32_t *> w.u + k, <float32_t *> w.u + m)
+    else:
+        row_axpy_two(x, c_v, d_v, w.n_out, <float64_t *> w.v + k, <float64_t *> w.v + m)
+        if w.averaging:
+            row_axpy_two(x, c_v * w.avg_scale[k], d_v * w.avg_scale[m], w.n_out,
+                         <float64_t *> w.u + k, <float64_t *> w.u + m)
+
+
 cdef inline void smat_axpy(SMat *w, const double *c, const Row *x) noexcept nogil:
     """w_k += c[k] x for every output; outputs with c[k] = 0 are left alone."""
-    cdef Py_ssize_t k, n_active = 0
+    cdef Py_ssize_t k, n_active = 0, first = -1
     for k in range(w.n_out):
         n_active += c[k] != 0.0
     if n_active == 0:
         return
-    # A few columns are cheaper one by one; norms are tracked column by column.
-    if w.track_norm or n_active * 8 <= w.n_out or n_active <= 2:
+    # Norms are tracked column by column; a few columns are cheaper two by two.
+    if w.track_norm:
         for k in range(w.n_out):
             if c[k] != 0.0:
                 smat_axpy_one(w, k, c[k], x)
+        return
+    if n_active * 8 <= w.n_out + 16:
+        for k in range(w.n_out):
+            if c[k] == 0.0:
+                continue
+            if first < 0:
+                first = k
+            else:
+                smat_axpy_two(w, first, k, c[first], c[k], x)
+                first = -1
+        if first >= 0:
+            smat_axpy_one(w, first, c[first], x)
         return
     if w.kind == WEIGHT_F32:
         for k in range(w.n_out):
             (<float32_t *> w.work)[k] = <float32_t> (x.scale * c[k] / w.scale[k])
         row_axpy_all(x, <const float32_t *> w.work, w.n_out, <float32_t *> w.v)
-        if w.u != NULL and w.averaging:
+        if w.averaging:
             for k in range(w.n_out):
                 (<float32_t *> w.work)[k] = <float32_t> (
                     x.scale * c[k] / w.scale[k] * w.avg_scale[k])
@@ -355,7 +489,7 @@ cdef inline void smat_axpy(SMat *w, const double *c, const Row *x) noexcept nogi
         for k in range(w.n_out):
             (<float64_t *> w.work)[k] = x.scale * c[k] / w.scale[k]
         row_axpy_all(x, <const float64_t *> w.work, w.n_out, <float64_t *> w.v)
-        if w.u != NULL and w.averaging:
+        if w.averaging:
             for k in range(w.n_out):
                 (<float64_t *> w.work)[k] = x.scale * c[k] / w.scale[k] * w.avg_scale[k]
             row_axpy_all(x, <const float64_t *> w.work, w.n_out, <float64_t *> w.u)
@@ -376,9 +510,22 @@ cdef inline void smat_shrink_one(SMat *w, Py_ssize_t k, double factor) noexcept 
 
 cdef inline void smat_shrink(SMat *w, double factor) noexcept nogil:
     """W *= factor"""
-    cdef Py_ssize_t k
-    for k in range(w.n_out):
-        smat_shrink_one(w, k, factor)
+    cdef Py_ssize_t k, n_out = w.n_out
+    cdef double *scale = w.scale
+    cdef double low = w.low, high = w.high
+    cdef int outside = 0
+    if factor == 1.0:
+        return
+    for k in range(n_out):      # no branch: the usual case costs a multiplication each
+        scale[k] *= factor
+        outside |= (fabs(scale[k]) < low) | (fabs(scale[k]) > high)
+    if not outside:
+        return
+    for k in range(n_out):
+        if scale[k] == 0.0:
+            smat_rescale_column(w, k, 0.0)
+        elif fabs(scale[k]) < low or fabs(scale[k]) > high:
+            smat_fold(w, k)
 
 
 cdef inline double smat_sq_norm_one(const SMat *w, Py_ssize_t k) noexcept nogil:
@@ -397,10 +544,10 @@ cdef inline double smat_sq_norm(const SMat *w) noexcept nogil:
 
 cdef inline int smat_project_one(SMat *w, Py_ssize_t k, double radius) noexcept nogil:
     """Pull w_k back onto the ball of this radius; 1 when it was outside."""
-    cdef double norm = sqrt(smat_sq_norm_one(w, k))
-    if norm <= radius:
+    cdef double sq = smat_sq_norm_one(w, k)
+    if sq <= radius * radius:
         return 0
-    smat_shrink_one(w, k, radius / norm)
+    smat_shrink_one(w, k, radius / sqrt(sq))
     return 1
 
 

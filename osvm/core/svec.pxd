@@ -17,7 +17,7 @@
 from libc.math cimport fabs, isfinite, sqrt
 from libc.stddef cimport size_t
 
-from osvm.core.row cimport Row, row_axpy, row_axpy_norm, row_dot
+from osvm.core.row cimport Row, row_axpy, row_axpy_norm, row_dot, row_dot_ahead
 from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
 
 cdef struct SVec:
@@ -134,6 +134,13 @@ cdef inline double svec_dot(const SVec *w, const Row *x) noexcept nogil:
     return w.scale * row_dot(x, <const float64_t *> w.v)
 
 
+cdef inline double svec_dot_ahead(const SVec *w, const Row *x, const Row *next) noexcept nogil:
+    """w . x, fetching the arrays of row `next` on the way"""
+    if w.kind == WEIGHT_F32:
+        return w.scale * row_dot_ahead(x, <const float32_t *> w.v, next)
+    return w.scale * row_dot_ahead(x, <const float64_t *> w.v, next)
+
+
 cdef inline double svec_average_dot(const SVec *w, const Row *x) noexcept nogil:
     """The averaged weights . x; w . x itself while nothing has been averaged."""
     if w.u == NULL or w.avg_count == 0.0:
@@ -213,10 +220,10 @@ cdef inline void svec_shrink(SVec *w, double factor) noexcept nogil:
 
 cdef inline int svec_project(SVec *w, double radius) noexcept nogil:
     """Pull w back onto the ball of this radius; 1 when it was outside.  O(1)."""
-    cdef double norm = sqrt(svec_sq_norm(w))
-    if norm <= radius:
+    cdef double sq = svec_sq_norm(w)
+    if sq <= radius * radius:
         return 0
-    svec_shrink(w, radius / norm)
+    svec_shrink(w, radius / sqrt(sq))
     return 1
 
 

@@ -26,7 +26,9 @@ from osvm.recipes.linear import (
     perceptron,
     projected_ogd,
     sgd_svm,
+    smd,
     soft_svm,
+    sparse_svmd,
 )
 
 __all__ = [
@@ -49,7 +51,9 @@ __all__ = [
     "perceptron",
     "projected_ogd",
     "sgd_svm",
+    "smd",
     "soft_svm",
+    "sparse_svmd",
     "svmd",
     "voted_perceptron",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from osvm.linear import LinearClassifier
-from osvm.schedules import Bottou
+from osvm.schedules import SMD, Bottou
 
 __all__ = [
     "batch_gd",
@@ -20,7 +20,9 @@ __all__ = [
     "perceptron",
     "projected_ogd",
     "sgd_svm",
+    "smd",
     "soft_svm",
+    "sparse_svmd",
 ]
 
 
@@ -276,6 +278,77 @@ def dual_svm(
     True
     """
     return LinearClassifier(loss, solver="dual", C=C, reg=reg, tol=tol, epochs=epochs, **options)
+
+
+def sparse_svmd(
+    reg: float = 1e-4,
+    eta0: float = 0.1,
+    mu: float = 0.1,
+    decay: float = 0.95,
+    loss: Any = "hinge",
+    epochs: int = 1,
+    **options: Any,
+) -> LinearClassifier:
+    """SVMD on a sparse weight vector: one step size, adapted by stochastic meta-descent.
+
+    Vishwanathan, Schraudolph, Smola (JMLR 2006), section 5, with the dot product as
+    kernel, in O(non-zeros) per step.  Sets schedule=SMD(...), fit_intercept=False,
+    shuffle=False.
+
+    Parameters
+    ----------
+    reg : float
+    eta0 : float
+        First step size.
+    mu : float
+        Step size of the step size.
+    decay : float
+        The paper's lambda: how long the trace remembers.
+    loss : str or object
+    epochs : int
+    **options
+        Further parameters of `LinearClassifier`.
+    """
+    return LinearClassifier(
+        loss,
+        reg=reg,
+        eta0=eta0,
+        schedule=SMD(mu=mu, decay=decay),
+        epochs=epochs,
+        **_defaults(options, fit_intercept=False, shuffle=False),
+    )
+
+
+def smd(
+    reg: float = 1e-4,
+    eta0: float = 0.1,
+    mu: float = 0.1,
+    decay: float = 0.95,
+    loss: Any = "hinge",
+    epochs: int = 1,
+    **options: Any,
+) -> LinearClassifier:
+    """Stochastic meta-descent with a step size for every coordinate.
+
+    Vishwanathan, Schraudolph, Smola (JMLR 2006), section 2.  Only the coordinates of a
+    row are visited; the regulariser reaches the others when they are met again.  Sets
+    schedule=SMD(per_coordinate=True, ...), fit_intercept=False, shuffle=False.
+
+    Parameters
+    ----------
+    reg, eta0, mu, decay, loss, epochs
+        As for :func:`sparse_svmd`.
+    **options
+        Further parameters of `LinearClassifier`.
+    """
+    return LinearClassifier(
+        loss,
+        reg=reg,
+        eta0=eta0,
+        schedule=SMD(mu=mu, decay=decay, per_coordinate=True),
+        epochs=epochs,
+        **_defaults(options, fit_intercept=False, shuffle=False),
+    )
 
 
 def _defaults(options: dict[str, Any], **defaults: Any) -> dict[str, Any]:

@@ -1,0 +1,415 @@
+"""Linear learners: epochs, prediction, fit's own cost, one example at a time, memory.
+
+The unit is `matvec`: scipy's float64 ``X @ w`` on the same rows, one thread.
+
+    python -m asv_bench.bench_linear [--rows N] [--repeats N] [--part NAME ...]
+
+prints everything in one interleaved, pinned run of processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from osvm import LinearClassifier, _order
+from osvm._validate import check_X
+
+from .common import ROWS, interleaved, news20, pinned, ratio, rcv1_like
+
+REG = 1e-4
+
+
+class Data:
+    """Rows, labels and the reference job of one combination of types."""
+
+    def __init__(
+        self, n_rows: int, dtype: str = "float32", index: str = "int32", n_classes: int = 2
+    ):
+        parts = rcv1_like(n_rows, n_classes, np.dtype(dtype), np.dtype(index))
+        self.X, self.y, self.X_test, self.y_test = parts
+        self.wide = sp.csr_matrix(self.X, dtype=np.float64)
+        self.w = np.random.default_rng(0).normal(size=self.X.shape[1])
+        self.source, _ = check_X(self.X)
+        self.dtype, self.n_classes = np.dtype(dtype), n_classes
+        if n_classes == 2:
+            self.targets = np.where(self.y > 0, 1.0, -1.0)
+        else:
+            self.targets = self.y.astype(np.int32)
+
+    def matvec(self) -> Any:
+        return self.wide @ self.w
+
+    def order(self, name: str) -> Any:
+        n = self.X.shape[0]
+        return {"file": None, "window": _order.windowed(n, 1), "full": _order.full(n, 1)}[name]
+
+    def epoch(self, order: str = "file", n_out: int = 1, **params: Any) -> Callable[[], None]:
+        """A further epoch of a model that has seen one."""
+        model = LinearClassifier(reg=REG, **params)
+        plan = dataclasses.replace(model._resolve_plan(self.X.shape[0]), t0=1000.0)
+        learner = plan.learner(self.X.shape[1], n_out, self.dtype)
+        targets, visits = self.targets, self.order(order)
+        learner.run(self.source, targets)
+        return lambda: learner.run(self.source, targets, visits)
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "average": {"average": True},
+    "project": {"project": True},
+    "logistic": {"loss": "logistic"},
+}
+
+
+class Epoch:
+    """One more hinge epoch."""
+
+    params = (
+        ["float32", "float64"],
+        ["int32", "int64"],
+        ["file", "window", "full"],
+        list(OPTIONS),
+    )
+    param_names = ("dtype", "index", "order", "option")
+
+    def setup(self, dtype: str, index: str, order: str, option: str) -> None:
+        self.data = Data(ROWS, dtype, index)
+        self.work = self.data.epoch(order, **OPTIONS[option])
+
+    def time_epoch(self, dtype: str, index: str, order: str, option: str) -> None:
+        self.work()
+
+    def track_matvecs(self, dtype: str, index: str, order: str, option: str) -> float:
+        times = interleaved({"matvec": self.data.matvec, "epoch": self.work}, 3)
+        return ratio(times, "epoch", "matvec")
+
+
+class ManyOutputs:
+    """One more epoch of K outputs, one-vs-rest and jointly."""
+
+    params = ([2, 20, 100], ["hinge", "multiclass_hinge"])
+    param_names = ("n_out", "loss")
+
+    def setup(self, n_out: int, loss: str) -> None:
+        self.data = Data(ROWS, n_classes=20)
+        self.data.targets = (self.data.targets % n_out).astype(np.int32)
+        self.work = self.data.epoch("window", n_out, loss=loss)
+
+    def time_epoch(self, n_out: int, loss: str) -> None:
+        self.work()
+
+    def track_matvecs(self, n_out: int, loss: str) -> float:
+        times = interleaved({"matvec": self.data.matvec, "epoch": self.work}, 3)
+        return ratio(times, "epoch", "matvec")
+
+
+class Fit:
+    """A whole `fit` of one epoch, its accuracy, and what it costs besides the epoch."""
+
+    params = (["float32", "float64"],)
+    param_names = ("dtype",)
+
+    def setup(self, dtype: str) -> None:
+        self.data = Data(ROWS, dtype)
+
+    def fit(self, epochs: int) -> LinearClassifier:
+        model = LinearClassifier(reg=REG, epochs=epochs, random_state=0)
+        return model.fit(self.data.X, self.data.y)
+
+    def time_fit(self, dtype: str) -> None:
+        self.fit(1)
+
+    def track_accuracy(self, dtype: str) -> float:
+        return self.fit(1).score(self.data.X_test, self.data.y_test)
+
+    def track_overhead_matvecs(self, dtype: str) -> float:
+        jobs = {"matvec": self.data.matvec, "1": lambda: self.fit(1), "3": lambda: self.fit(3)}
+        return overhead(interleaved(jobs, 3))
+
+    def track_times_quicker_than_sgdclassifier(self, dtype: str) -> float:
+        jobs = {"osvm": lambda: self.fit(1), "peer": peer_fit(self.data.X, self.data.y, 1)}
+        return 1.0 / ratio(interleaved(jobs, 2, warm=False), "osvm", "peer")
+
+
+class Predict:
+    """`decision_function` on all rows."""
+
+    params = (["float32", "float64"], [2, 20])
+    param_names = ("dtype", "n_classes")
+
+    def setup(self, dtype: str, n_classes: int) -> None:
+        self.data = Data(ROWS, dtype, n_classes=n_classes)
+        head = slice(0, 20_000)
+        self.model = LinearClassifier(reg=REG, epochs=1, random_state=0)
+        self.model.fit(self.data.X[head], self.data.y[head])
+
+    def time_decide(self, dtype: str, n_classes: int) -> None:
+        self.model.decision_function(self.data.X)
+
+    def track_matvecs(self, dtype: str, n_classes: int) -> float:
+        jobs = {
+            "matvec": self.data.matvec,
+            "decide": lambda: self.model.decision_function(self.data.X),
+        }
+        return ratio(interleaved(jobs, 3), "decide", "matvec")
+
+
+class OneByOne:
+    """Examples a second, one call for each."""
+
+    params = (["partial_fit", "learn_one", "predict_one", "score_one", "learn_one(dict)"],)
+    param_names = ("call",)
+
+    def setup(self, call: str) -> None:
+        self.jobs = one_by_one_jobs(Data(20_000))
+
+    def track_per_second(self, call: str) -> float:
+        n, work = self.jobs[call]
+        return n / min(interleaved({call: work}, 3)[call])
+
+
+class Memory:
+    """Peak of a process that makes the data and fits; the reference makes the data only."""
+
+    def setup_cache(self) -> None:
+        rcv1_like(ROWS)
+
+    def peakmem_reference(self) -> None:
+        rcv1_like(ROWS)
+
+    def peakmem_fit(self) -> None:
+        X, y, _, _ = rcv1_like(ROWS)
+        LinearClassifier(epochs=1, random_state=0).fit(X, y)
+
+
+# ------------------------------------------------------------------ what they share
+
+
+def overhead(times: dict[str, list[float]]) -> float:
+    """fit of one epoch less an epoch, in matvecs; an epoch from fits of 3 and 1."""
+    one, three = min(times["1"]), min(times["3"])
+    return (one - (three - one) / 2) / min(times["matvec"])
+
+
+def peer_fit(X: Any, y: Any, epochs: int) -> Callable[[], Any]:
+    try:
+        from sklearn.linear_model import SGDClassifier
+    except ImportError:
+        raise NotImplementedError("needs scikit-learn") from None
+
+    def work() -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = SGDClassifier(max_iter=epochs, tol=None, alpha=REG, random_state=0)
+            return model.fit(X, y)
+
+    return work
+
+
+def one_by_one_jobs(data: Data, n: int = 5000) -> dict[str, tuple[int, Callable[[], None]]]:
+    X, y = data.X[:n], data.y[:n]
+    model = LinearClassifier(reg=REG).partial_fit(X, y)
+    rows, labels = [X[i] for i in range(n)], [y[i : i + 1] for i in range(n)]
+    examples = [(row.indices, row.data, int(label[0])) for row, label in zip(rows, labels)]
+    dicts = [(dict(zip(j.tolist(), x.tolist())), c) for j, x, c in examples]
+
+    def partial_fit() -> None:
+        for row, label in zip(rows, labels):
+            model.partial_fit(row, label)
+
+    def learn_one() -> None:
+        for j, x, c in examples:
+            model.learn_one(j, x, c)
+
+    def predict_one() -> None:
+        for j, x, _ in examples:
+            model.predict_one(j, x)
+
+    def score_one() -> None:
+        for j, x, _ in examples:
+            model.score_one(j, x)
+
+    def learn_dict() -> None:
+        for features, c in dicts:
+            model.learn_one(features, c)
+
+    return {
+        "partial_fit": (n, partial_fit),
+        "learn_one": (n, learn_one),
+        "predict_one": (n, predict_one),
+        "score_one": (n, score_one),
+        "learn_one(dict)": (n, learn_dict),
+    }
+
+
+_MEMORY = """
+import resource, sys
+import numpy as np
+from asv_bench.common import rcv1_like
+from osvm import LinearClassifier
+X, y, _, _ = rcv1_like({rows}, dtype=np.{dtype})
+LinearClassifier(epochs=1, random_state=0).fit(X[:2000], y[:2000])
+def peak():
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) * 1024
+def now():
+    return int(open("/proc/self/status").read().split("VmRSS:")[1].split()[0]) * 1024
+open("/proc/self/clear_refs", "w").write("5")
+before = now()
+LinearClassifier(epochs=2, random_state=0).fit(X, y)
+size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+print(peak() - before, size, X.shape[1] * X.dtype.itemsize)
+"""
+
+
+def memory_above(rows: int, dtype: str) -> tuple[float, float]:
+    """(bytes that a fit adds at its peak, 5 % of X + 3 weight vectors)."""
+    code = _MEMORY.format(rows=rows, dtype=dtype)
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    extra, size, vector = (float(number) for number in out)
+    return extra, 0.05 * size + 3 * vector
+
+
+# ---------------------------------------------------------------------- the table
+
+
+def show(measure: str, value: str, bar: str, aim: str = "") -> None:
+    print(f"{measure:<58} {value:>12}   {bar:<10} {aim}", flush=True)
+
+
+def part_epochs(rows: int, repeats: int) -> None:
+    for dtype, bars in (("float32", ("1.2", "1.5")), ("float64", ("1.6", "2.2"))):
+        data = Data(rows, dtype)
+        jobs: dict[str, Callable[[], Any]] = {"matvec": data.matvec}
+        for order in ("file", "window", "full"):
+            jobs[order] = data.epoch(order)
+        for option in ("average", "project"):
+            jobs[f"file {option}"] = data.epoch("file", **OPTIONS[option])
+            jobs[option] = data.epoch("window", **OPTIONS[option])
+        model = LinearClassifier(reg=REG, epochs=1, random_state=0).fit(data.X, data.y)
+        jobs["decide"] = lambda model=model, data=data: model.decision_function(data.X)
+        for epochs in (1, 3):
+            jobs[str(epochs)] = lambda epochs=epochs, data=data: LinearClassifier(
+                reg=REG, epochs=epochs, random_state=0
+            ).fit(data.X, data.y)
+        times = interleaved(jobs, repeats)
+        print(f"{dtype}: matvec {1e3 * min(times['matvec']):.1f} ms")
+        for order, bar in zip(("file", "window", "full"), (*bars, "-")):
+            show(f"  hinge epoch, order {order}", f"{ratio(times, order, 'matvec'):.2f}", bar)
+        for base, prefix in (("file", "file "), ("window", "")):
+            for option, bar in (("average", "1.3 x"), ("project", "1.1 x")):
+                value = ratio(times, prefix + option, base)
+                show(f"  with {option}, order {base}", f"{value:.2f} x", bar)
+        show("  fit besides its epochs", f"{overhead(times):.2f}", "0.45", "0.25")
+        show("  decision_function", f"{ratio(times, 'decide', 'matvec'):.2f}", "1.1", "0.8")
+
+
+def part_fit(rows: int, repeats: int) -> None:
+    for dtype, bar in (("float32", "3.5 x"), ("float64", "2.5 x")):
+        data = Data(rows, dtype)
+        jobs = {
+            "osvm": lambda data=data: LinearClassifier(reg=REG, epochs=1, random_state=0).fit(
+                data.X, data.y
+            ),
+            "peer": peer_fit(data.X, data.y, 1),
+            "matvec": data.matvec,
+        }
+        times = interleaved(jobs, max(2, repeats // 2))
+        show(
+            f"  {dtype} fit of 1 epoch against SGDClassifier's "
+            f"({ratio(times, 'osvm', 'matvec'):.2f} / {ratio(times, 'peer', 'matvec'):.2f})",
+            f"{1 / ratio(times, 'osvm', 'peer'):.1f} x",
+            bar,
+        )
+
+
+def part_classes(rows: int, repeats: int) -> None:
+    data = Data(rows, n_classes=20)
+    sets = {"generated, 1 epoch": (data.X, data.y, data.X_test, data.y_test, 1, "10 x")}
+    try:
+        sets["20 Newsgroups, 5 epochs"] = (*news20(), 5, "4 x")
+    except NotImplementedError as error:
+        print(f"  20 Newsgroups skipped: {error}")
+    for name, (X, y, X_test, y_test, epochs, bar) in sets.items():
+        found: dict[str, Any] = {}
+
+        def osvm_fit(X: Any = X, y: Any = y, epochs: int = epochs, found: Any = found) -> None:
+            found["osvm"] = LinearClassifier(reg=REG, epochs=epochs, random_state=0).fit(X, y)
+
+        work = peer_fit(X, y, epochs)
+
+        def peer(work: Any = work, found: Any = found) -> None:
+            found["peer"] = work()
+
+        times = interleaved({"osvm": osvm_fit, "peer": peer}, max(1, repeats // 4), warm=False)
+        scores = [100 * found[who].score(X_test, y_test) for who in ("osvm", "peer")]
+        show(
+            f"  20 classes, {name}: accuracy {scores[0]:.1f} / {scores[1]:.1f}",
+            f"{1 / ratio(times, 'osvm', 'peer'):.1f} x",
+            bar,
+        )
+    jobs: dict[str, Callable[[], Any]] = {"matvec": data.matvec}
+    labels = data.targets
+    for n_out in (2, 20, 100):
+        data.targets = (labels % n_out).astype(np.int32)
+        jobs[f"K = {n_out}"] = data.epoch("window", n_out)
+    times = interleaved(jobs, max(2, repeats // 2))
+    for name in list(jobs)[1:]:
+        show(f"  {name} outputs, a further epoch", f"{ratio(times, name, 'matvec'):.2f}", "-")
+
+
+def part_one(rows: int, repeats: int) -> None:
+    bars = {"partial_fit": "50,000", "learn_one": "500,000", "predict_one": "500,000"}
+    jobs = one_by_one_jobs(Data(20_000))
+    times = interleaved({name: work for name, (_, work) in jobs.items()}, repeats)
+    for name, (n, _) in jobs.items():
+        show(f"  {name}, examples a second", f"{n / min(times[name]):,.0f}", bars.get(name, "-"))
+
+
+def part_memory(rows: int, repeats: int) -> None:
+    for dtype in ("float32", "float64"):
+        extra, allowed = memory_above(rows, dtype)
+        show(
+            f"  {dtype} memory above X during fit, MB",
+            f"{extra / 1e6:.1f}",
+            f"{allowed / 1e6:.1f}",
+        )
+
+
+PARTS = {
+    "epochs": part_epochs,
+    "fit": part_fit,
+    "classes": part_classes,
+    "one": part_one,
+    "memory": part_memory,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--part", nargs="*", choices=list(PARTS), default=list(PARTS))
+    options = parser.parse_args()
+    print(f"{options.rows} rows; times in matvecs unless said otherwise")
+    show("measure", "found", "bar", "aim")
+    began = time.perf_counter()
+    with pinned():
+        for name in options.part:
+            PARTS[name](options.rows, options.repeats)
+    print(f"{time.perf_counter() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""learn_one, predict_one and score_one: the same as a matrix of one row."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from osvm import LinearClassifier, LinearNovelty, LinearRegressor
+
+DIM = 30
+
+
+def make_examples(n=60, value="f8", index="i4", n_classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    examples = []
+    for _ in range(n):
+        count = int(rng.integers(0, 9))
+        columns = rng.integers(DIM, size=count).astype(index)  # repeated ones among them
+        values = rng.normal(size=count).astype(value)
+        examples.append((columns, values, int(rng.integers(n_classes))))
+    return examples
+
+
+def as_row(columns, values):
+    row = sp.csr_matrix((1, DIM), dtype=values.dtype)
+    row.data, row.indices = values, columns
+    row.indptr = np.array([0, len(columns)], dtype=columns.dtype)
+    return row
+
+
+def same(a, b):
+    scalars, arrays = a._get_state()
+    other_scalars, other_arrays = b._get_state()
+    assert scalars == other_scalars
+    for name in arrays:
+        np.testing.assert_array_equal(arrays[name], other_arrays[name])
+
+
+@pytest.mark.parametrize("value", ["f4", "f8"])
+@pytest.mark.parametrize("index", ["i4", "i8"])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"average": True},
+        {"average": 10, "project": True},
+        {"batch_size": 4},
+        {"loss": "logistic"},
+        {"loss": "squared_hinge", "schedule": "constant", "eta0": 0.01},
+        {"normalize": True},
+        {"class_weight": "balanced"},
+        {"class_weight": {1: 3.0}},
+        {"record": True},
+    ],
+    ids=str,
+)
+def test_a_classifier_learns_the_same_bits(value, index, params):
+    examples = make_examples(value=value, index=index)
+    one, many = LinearClassifier(**params), LinearClassifier(**params)
+    for columns, values, y in examples:
+        assert one.learn_one(columns, values, y, n_features=DIM) is one
+        many.partial_fit(as_row(columns, values), [y], sample_weight=np.ones(1))
+    same(one, many)
+    assert one.t_ == len(examples)
+    for columns, values, _ in examples[:20]:
+        X = as_row(columns, values)
+        assert one.predict_one(columns, values) == many.predict(X)[0]
+        assert one.score_one(columns, values) == pytest.approx(many.decision_function(X)[0])
+
+
+@pytest.mark.parametrize("loss", ["hinge", "multiclass_hinge", "softmax"])
+def test_labels_that_come_later_make_the_model_grow(loss):
+    names = np.array(["pear", "apple", "fig", "plum"])
+    examples = make_examples(80, n_classes=4)
+    examples.sort(key=lambda example: example[2] > 1)  # two labels at first
+    one, many = LinearClassifier(loss), LinearClassifier(loss)
+    for columns, values, y in examples:
+        one.learn_one(columns, values, str(names[y]), n_features=DIM)
+        many.partial_fit(as_row(columns, values), names[y : y + 1], sample_weight=np.ones(1))
+    same(one, many)
+    assert sorted(one.classes_.tolist()) == sorted(names.tolist())
+    for columns, values, _ in examples[:20]:
+        X = as_row(columns, values)
+        assert one.predict_one(columns, values) == many.predict(X)[0]
+        np.testing.assert_allclose(one.score_one(columns, values), many.decision_function(X)[0])
+
+
+def test_a_matrix_of_one_row_goes_the_short_way_and_learns_the_same():
+    examples = make_examples(value="f4")
+    short, long = LinearClassifier(), LinearClassifier()
+    for columns, values, y in examples:
+        short.partial_fit(as_row(columns, values), np.array([y]))
+        long.partial_fit(as_row(columns, values), np.array([y]), sample_weight=np.ones(1))
+    assert "_one" in short.__dict__
+    assert "_one" not in long.__dict__
+    same(short, long)
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "huber", "squared"])
+def test_a_regressor(loss):
+    one, many = LinearRegressor(loss), LinearRegressor(loss)
+    for columns, values, y in make_examples(n_classes=5):
+        one.learn_one(columns, values, y / 4, n_features=DIM)
+        many.partial_fit(as_row(columns, values), [y / 4], sample_weight=np.ones(1))
+        X = as_row(columns, values)
+        assert one.predict_one(columns, values) == pytest.approx(many.predict(X)[0])
+    same(one, many)
+
+
+def test_a_novelty_model():
+    one, many = LinearNovelty(reg=0.01), LinearNovelty(reg=0.01)
+    for columns, values, _ in make_examples():
+        one.learn_one(columns, np.abs(values), n_features=DIM)
+        many.partial_fit(as_row(columns, np.abs(values)))
+        X = as_row(columns, np.abs(values))
+        assert one.predict_one(columns, np.abs(values)) == many.predict(X)[0]
+        assert one.score_one(columns, np.abs(values)) == pytest.approx(
+            many.decision_function(X)[0]
+        )
+    same(one, many)
+
+
+def test_dicts_are_the_same_examples():
+    arrays, dicts = LinearClassifier(), LinearClassifier()
+    for columns, values, y in make_examples(index="i8"):
+        columns, first = np.unique(columns, return_index=True)
+        values = values[first]
+        features = dict(zip(columns.tolist(), values.tolist()))
+        arrays.learn_one(columns, values, y, n_features=DIM)
+        dicts.learn_one(features, y, n_features=DIM)
+        assert arrays.predict_one(columns, values) == dicts.predict_one(features)
+        assert arrays.score_one(columns, values) == dicts.score_one(features)
+    same(arrays, dicts)
+    assert dicts.learn_one({}, y=1) is dicts
+    novelty = LinearNovelty().learn_one({3: 1.0}, n_features=DIM)
+    assert novelty.predict_one({3: 1.0}) in (-1, 1)
+
+
+def test_lists_and_integers_are_converted():
+    a = LinearClassifier().learn_one([1, 2], [1, 2], "x", n_features=DIM)
+    b = LinearClassifier().learn_one(np.array([1, 2]), np.array([1.0, 2.0]), "x", n_features=DIM)
+    for model in (a, b):
+        model.learn_one([0], [1], "y")
+        model.learn_one([1, 2], [1, 2], "x")
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+    assert a.predict_one([1], [1]) == b.predict_one(np.array([1]), np.array([1.0]))
+
+
+@pytest.mark.parametrize(
+    ("x", "values", "y", "error", "text"),
+    [
+        (np.array([0, DIM]), np.ones(2), 0, ValueError, f"column {DIM}"),
+        (np.array([-1]), np.ones(1), 0, ValueError, "column -1"),
+        (np.array([0]), np.array([np.nan]), 0, ValueError, "NaN"),
+        (np.array([0]), np.array([np.inf]), 0, ValueError, "infinity"),
+        (np.array([0, 1]), np.ones(1), 0, ValueError, "one length"),
+        (np.array([0.5]), np.ones(1), 0, ValueError, "integers"),
+        (np.array([0]), None, 0, ValueError, "values"),
+        (np.array([0]), np.ones(1), None, ValueError, "y"),
+        ({DIM: 1.0}, 0, ..., ValueError, f"column {DIM}"),
+        ({0: np.nan}, 0, ..., ValueError, "NaN"),
+        ({"word": 1.0}, 0, ..., TypeError, "word"),
+        ({0.5: 1.0}, 0, ..., TypeError, "0.5"),
+    ],
+)
+def test_what_is_wrong_is_said_and_changes_nothing(x, values, y, error, text):
+    model = LinearClassifier()
+    for example in make_examples(10):
+        model.learn_one(*example, n_features=DIM)
+    before = pickle.loads(pickle.dumps(model))
+    arguments = (x, values) if y is ... else (x, values, y)
+    with pytest.raises(error, match=text):
+        model.learn_one(*arguments)
+    if text not in ("y", "values"):
+        with pytest.raises(error, match=text):
+            model.predict_one(*(arguments[:1] if y is ... else arguments[:2]))
+    same(model, before)
+
+
+def test_the_first_example_needs_the_number_of_features():
+    with pytest.raises(ValueError, match="n_features"):
+        LinearClassifier().learn_one([0], [1.0], "a")
+    model = LinearClassifier().learn_one([0], [1.0], "a", n_features=3)
+    with pytest.raises(ValueError, match="n_features=4"):
+        model.learn_one([0], [1.0], "new", n_features=4)
+
+
+def test_an_unfitted_model_does_not_predict():
+    with pytest.raises(Exception, match="fitted"):
+        LinearClassifier().predict_one([0], [1.0])
+
+
+def test_a_step_that_would_overflow_is_refused():
+    model = LinearClassifier("hinge", schedule="constant", eta0=1.0)
+    model.learn_one(np.array([0]), np.array([1.0]), 0, n_features=2)
+    model.learn_one(np.array([0]), np.array([1.0]), 1)
+    before = pickle.loads(pickle.dumps(model))
+    with pytest.raises(FloatingPointError, match="overflow"):
+        model.learn_one(np.array([1]), np.array([1e200]), 0)
+    same(model, before)
+
+
+def test_mixing_the_ways_of_learning():
+    examples = make_examples(40)
+    X = sp.vstack([as_row(c, v) for c, v, _ in examples], format="csr")
+    y = np.array([example[2] for example in examples])
+    mixed, whole = LinearClassifier(average=True), LinearClassifier(average=True)
+    mixed.partial_fit(X[:10], y[:10])
+    for i in range(10, 20):
+        mixed.learn_one(X[i].indices, X[i].data, int(y[i]))
+    mixed.partial_fit(X[20:30], y[20:30])
+    mixed = pickle.loads(pickle.dumps(mixed))
+    for i in range(30, 40):
+        mixed.learn_one(X[i].indices, X[i].data, int(y[i]))
+    same(mixed, whole.partial_fit(X, y))
