@@ -121,6 +121,9 @@ class Epoch:
         times = interleaved({"job": job, "matvec": lambda: self.X64 @ self.w}, repeats=5)
         return ratio(times, "job", "matvec")
 
+    def time_to_one_percent(self, reg: float, weights: str) -> None:
+        self.fit(reg, weights, tol=1e-2)
+
     def track_three_epochs(self, reg: float, weights: str) -> float:
         """Three epochs and the pass that computes the gap."""
         return self.in_matvecs(lambda: self.fit(reg, weights, tol=0.0, max_epochs=3))

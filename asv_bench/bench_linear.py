@@ -1,4 +1,4 @@
-"""Linear learners: epochs, prediction, fit's own cost, one example at a time, memory.
+"""Linear learners: epochs, many outputs, fit's own cost, one example at a time.
 
 The unit is `matvec`: scipy's float64 ``X @ w`` on the same rows, one thread.
 
@@ -9,11 +9,9 @@ prints everything in one interleaved, pinned run of processor time.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -21,10 +19,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from asv_bench.common import ROWS, interleaved, news20, pinned, ratio, rcv1_like
+from asv_bench.report import Report, make_parser
 from osvm import LinearClassifier, _order
 from osvm._validate import check_X
 
-from .common import ROWS, interleaved, news20, pinned, ratio, rcv1_like
 
 REG = 1e-4
 
@@ -141,29 +140,6 @@ class Fit:
         return 1.0 / ratio(interleaved(jobs, 2, warm=False), "osvm", "peer")
 
 
-class Predict:
-    """`decision_function` on all rows."""
-
-    params = (["float32", "float64"], [2, 20])
-    param_names = ("dtype", "n_classes")
-
-    def setup(self, dtype: str, n_classes: int) -> None:
-        self.data = Data(ROWS, dtype, n_classes=n_classes)
-        head = slice(0, 20_000)
-        self.model = LinearClassifier(reg=REG, epochs=1, random_state=0)
-        self.model.fit(self.data.X[head], self.data.y[head])
-
-    def time_decide(self, dtype: str, n_classes: int) -> None:
-        self.model.decision_function(self.data.X)
-
-    def track_matvecs(self, dtype: str, n_classes: int) -> float:
-        jobs = {
-            "matvec": self.data.matvec,
-            "decide": lambda: self.model.decision_function(self.data.X),
-        }
-        return ratio(interleaved(jobs, 3), "decide", "matvec")
-
-
 class OneByOne:
     """Examples a second, one call for each."""
 
@@ -171,25 +147,11 @@ class OneByOne:
     param_names = ("call",)
 
     def setup(self, call: str) -> None:
-        self.jobs = one_by_one_jobs(Data(20_000))
+        self.jobs = one_by_one_jobs(Data(min(ROWS, 20_000)))
 
     def track_per_second(self, call: str) -> float:
         n, work = self.jobs[call]
         return n / min(interleaved({call: work}, 3)[call])
-
-
-class Memory:
-    """Peak of a process that makes the data and fits; the reference makes the data only."""
-
-    def setup_cache(self) -> None:
-        rcv1_like(ROWS)
-
-    def peakmem_reference(self) -> None:
-        rcv1_like(ROWS)
-
-    def peakmem_fit(self) -> None:
-        X, y, _, _ = rcv1_like(ROWS)
-        LinearClassifier(epochs=1, random_state=0).fit(X, y)
 
 
 # ------------------------------------------------------------------ what they share
@@ -217,6 +179,7 @@ def peer_fit(X: Any, y: Any, epochs: int) -> Callable[[], Any]:
 
 
 def one_by_one_jobs(data: Data, n: int = 5000) -> dict[str, tuple[int, Callable[[], None]]]:
+    n = min(n, data.X.shape[0])
     X, y = data.X[:n], data.y[:n]
     model = LinearClassifier(reg=REG).partial_fit(X, y)
     rows, labels = [X[i] for i in range(n)], [y[i : i + 1] for i in range(n)]
@@ -284,7 +247,11 @@ def memory_above(rows: int, dtype: str) -> tuple[float, float]:
 # ---------------------------------------------------------------------- the table
 
 
+FOUND: list[list[str]] = []  # rows of the table
+
+
 def show(measure: str, value: str, bar: str, aim: str = "") -> None:
+    FOUND.append([measure.strip(), value, bar])
     print(f"{measure:<58} {value:>12}   {bar:<10} {aim}", flush=True)
 
 
@@ -306,13 +273,13 @@ def part_epochs(rows: int, repeats: int) -> None:
         times = interleaved(jobs, repeats)
         print(f"{dtype}: matvec {1e3 * min(times['matvec']):.1f} ms")
         for order, bar in zip(("file", "window", "full"), (*bars, "-")):
-            show(f"  hinge epoch, order {order}", f"{ratio(times, order, 'matvec'):.2f}", bar)
+            show(f"  {dtype} hinge epoch, order {order}", f"{ratio(times, order, 'matvec'):.2f}", bar)
         for base, prefix in (("file", "file "), ("window", "")):
             for option, bar in (("average", "1.3 x"), ("project", "1.1 x")):
                 value = ratio(times, prefix + option, base)
-                show(f"  with {option}, order {base}", f"{value:.2f} x", bar)
-        show("  fit besides its epochs", f"{overhead(times):.2f}", "0.45", "0.25")
-        show("  decision_function", f"{ratio(times, 'decide', 'matvec'):.2f}", "1.1", "0.8")
+                show(f"  {dtype} with {option}, order {base}", f"{value:.2f} x", bar)
+        show(f"  {dtype} fit besides its epochs", f"{overhead(times):.2f}", "0.45", "0.25")
+        show(f"  {dtype} decision_function", f"{ratio(times, 'decide', 'matvec'):.2f}", "1.1", "0.8")
 
 
 def part_fit(rows: int, repeats: int) -> None:
@@ -371,7 +338,7 @@ def part_classes(rows: int, repeats: int) -> None:
 
 def part_one(rows: int, repeats: int) -> None:
     bars = {"partial_fit": "50,000", "learn_one": "500,000", "predict_one": "500,000"}
-    jobs = one_by_one_jobs(Data(20_000))
+    jobs = one_by_one_jobs(Data(min(ROWS, 20_000)))
     times = interleaved({name: work for name, (_, work) in jobs.items()}, repeats)
     for name, (n, _) in jobs.items():
         show(f"  {name}, examples a second", f"{n / min(times[name]):,.0f}", bars.get(name, "-"))
@@ -397,18 +364,25 @@ PARTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--repeats", type=int, default=7)
+    parser = make_parser("bench_linear", str(__doc__).split("\n\n")[0])
+    parser.add_argument("--rows", type=int)
     parser.add_argument("--part", nargs="*", choices=list(PARTS), default=list(PARTS))
     options = parser.parse_args()
-    print(f"{options.rows} rows; times in matvecs unless said otherwise")
+    rows = options.rows or (min(ROWS, 20_000) if options.quick else ROWS)
+    report = Report(
+        "linear", "Linear learners in units of X @ w",
+        f"Generated RCV1 shape, {rows:,} rows. The unit is scipy's float64 X @ w on the same rows "
+        "in the same run, one pinned thread; the quickest of the repeats counts. The bars are "
+        "those that the project set itself.",
+        options,
+    )  # fmt: skip
     show("measure", "found", "bar", "aim")
-    began = time.perf_counter()
+    FOUND.clear()
     with pinned():
         for name in options.part:
-            PARTS[name](options.rows, options.repeats)
-    print(f"{time.perf_counter() - began:.0f} s")
+            PARTS[name](rows, options.repeats or (3 if options.quick else 7))
+    report.add_table("Multiples of X @ w, or as said", ["measure", "found", "bar"], FOUND)
+    report.finish()
 
 
 if __name__ == "__main__":

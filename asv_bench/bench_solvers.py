@@ -1,4 +1,4 @@
-"""Other ways to a linear model: dual coordinate ascent, meta-descent, a grid in one pass.
+"""Other ways to a linear model: meta-descent, a grid in one pass, a few epochs.
 
 Ratios are to scipy's float64 ``X @ w`` on the same rows; a score stands beside each time.
 """
@@ -15,40 +15,6 @@ from asv_bench.peers import objective
 from asv_bench.report import scaled
 
 REG = 1e-4
-
-
-class Dual:
-    """Dual coordinate ascent to a proven relative gap."""
-
-    params = (["float32", "float64"], ["hinge", "squared_hinge"], [1e-2, 1e-3])
-    param_names = ["values", "loss", "tol"]
-
-    def setup(self, values: str, loss: str, tol: float) -> None:
-        if not hasattr(osvm.recipes, "dual_svm"):
-            raise NotImplementedError("this version has no dual solver")
-        data = rcv1_like(scaled(50_000, 1000), dtype=np.dtype(values))
-        self.X, self.y, self.X_test, self.y_test = data
-        self.X64, self.w = self.X.astype(np.float64), np.ones(self.X.shape[1])
-
-    def fit(self, loss: str, tol: float) -> Any:
-        model = osvm.recipes.dual_svm(reg=REG, loss=loss, tol=tol, random_state=0)
-        return model.fit(self.X, self.y)
-
-    def time_fit(self, values: str, loss: str, tol: float) -> None:
-        self.fit(loss, tol)
-
-    def track_matvecs(self, values: str, loss: str, tol: float) -> float:
-        times = interleaved(
-            {"fit": lambda: self.fit(loss, tol), "X @ w": lambda: self.X64 @ self.w}, 3
-        )
-        return ratio(times, "fit", "X @ w")
-
-    track_matvecs.unit = "X @ w"
-
-    def track_test_error(self, values: str, loss: str, tol: float) -> float:
-        return 100 * (1 - self.fit(loss, tol).score(self.X_test, self.y_test))
-
-    track_test_error.unit = "%"
 
 
 class MetaDescent:
