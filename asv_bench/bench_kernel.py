@@ -21,7 +21,7 @@ import osvm
 from asv_bench.report import scaled
 
 D = 256
-KERNLAB_ROWS = 836  # a second: kernlab's onlearn, USPS, buffer 512; a published figure, not timed here
+KERNLAB_ROWS = 836  # a second: kernlab's onlearn on USPS, buffer 512; not timed here
 
 
 def make_stream(n, d=D, seed=0, dtype=np.float32):
