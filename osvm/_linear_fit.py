@@ -161,7 +161,10 @@ class Plan:
 
         @functools.cache
         def cost(eta: float) -> float:
-            plan = dataclasses.replace(self._with_first_step(eta), average_from=-1.0)
+            # Without b, whose own step would make zero weights look good on rare classes.
+            plan = dataclasses.replace(
+                self._with_first_step(eta), average_from=-1.0, fit_intercept=False
+            )
             learner = plan.learner(X.n_features, n_out, dtype)
             try:
                 learner.run(X, targets, sample)

@@ -116,7 +116,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     classes_ : array
         Sorted in `fit`; new labels of a stream come at the end.
     support_vectors_ : array or CSR matrix, oldest first
-    dual_coef_ : array, shape (1, n_support_) for two classes, else (K, n_support_)
+    dual_coef_ : array, shape (1, m) for two classes, else (K, m), with m support vectors
     intercept_ : array
     n_support_ : int
     t_ : int

@@ -248,7 +248,7 @@ def kernel_adatron(
     epochs : int
         Passes over the rows at most; with working sets, rows in sets over rows.
     tol : float
-        Learning ends when no violation |1 - y f| of a row that may move exceeds it.
+        Learning ends when no violation, abs(1 - y f), of a row that may move exceeds it.
     selection : {"blocks", "largest", "order"}
         The next example: sets of large violators solved together (by far the fastest), the
         largest violation, or the rows in turn.
