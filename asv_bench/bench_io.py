@@ -27,6 +27,7 @@ class ModelFile:
 
     params = ([10_000, 1_000_000], [2, 20])
     param_names = ["features", "classes"]
+    folder: tempfile.TemporaryDirectory[str] | None = None
 
     def setup(self, features: int, classes: int) -> None:
         if features * classes > 10_000_000:
@@ -40,7 +41,8 @@ class ModelFile:
         np.save(self.numpy_path, self.weights)
 
     def teardown(self, features: int, classes: int) -> None:
-        self.folder.cleanup()
+        if self.folder is not None:
+            self.folder.cleanup()
 
     def time_save(self, features: int, classes: int) -> None:
         self.model.save(self.path)

@@ -81,9 +81,9 @@ def run_class(name: str, cls: Any) -> tuple[int, int, list[str]]:
             bench = cls()
             where = f"{name}.{method}{values or ''}"
             try:
-                if hasattr(bench, "setup"):
-                    bench.setup(*cache, *values)
-                try:
+                try:  # asv calls teardown also where setup said that it must be skipped
+                    if hasattr(bench, "setup"):
+                        bench.setup(*cache, *values)
                     result = getattr(bench, method)(*cache, *values)
                     if method.startswith("timeraw_"):
                         code = result if isinstance(result, str) else result[0]
