@@ -409,6 +409,11 @@ cdef class OnlineLoop:
                     break
         if many == 0 or m == 0:
             return 0
+        if self.n_outputs == 1 and self.columns.sums_directly():
+            for k in range(many):
+                coefficients[k] = delta[0, place[k]]
+            self.columns.sum_directly(&self.o[0, 0], m, changed, coefficients, many)
+            return 0
         self.columns.fetch(changed, many, m, pointers)
         if self.n_outputs >= GEMM_OUTPUTS and many >= 4:
             if self.columns.wide:

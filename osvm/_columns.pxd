@@ -15,6 +15,12 @@ cdef extern from "osvm_columns.h" nogil:
                            Py_ssize_t ld, const float *z, float gamma)
     void osvm_rbf_near_f64(double *out, Py_ssize_t n, Py_ssize_t d, const double *xt,
                            Py_ssize_t ld, const double *z, double gamma)
+    void osvm_rbf_sum_f32(double *o, Py_ssize_t n, Py_ssize_t d, const float *xt, Py_ssize_t ld,
+                          const const_float_p *z, const double *delta, Py_ssize_t count,
+                          float gamma)
+    void osvm_rbf_sum_f64(double *o, Py_ssize_t n, Py_ssize_t d, const double *xt,
+                          Py_ssize_t ld, const const_double_p *z, const double *delta,
+                          Py_ssize_t count, double gamma)
     void osvm_combine_f32(double *o, Py_ssize_t n, const const_float_p *columns,
                           const double *delta, Py_ssize_t count)
     void osvm_combine_f64(double *o, Py_ssize_t n, const const_double_p *columns,
@@ -73,6 +79,9 @@ cdef class Columns:
     cdef double diagonal(self, Py_ssize_t i) noexcept nogil
     cdef void combine(self, double *o, Py_ssize_t m, void **columns, const double *delta,
                       Py_ssize_t count) noexcept nogil
+    cdef bint sums_directly(self) noexcept nogil
+    cdef void sum_directly(self, double *o, Py_ssize_t m, const Py_ssize_t *columns,
+                           const double *delta, Py_ssize_t count) noexcept nogil
     cdef int compute(self, const Py_ssize_t *columns, Py_ssize_t count, Py_ssize_t start,
                      Py_ssize_t stop, const Py_ssize_t *rows, void **out) except -1 nogil
     cdef int compute_sparse(self, const Py_ssize_t *columns, Py_ssize_t count, Py_ssize_t start,

@@ -654,3 +654,28 @@ cdef class Columns:
             osvm_combine_f64(o, m, <const const_double_p *> columns, delta, count)
         else:
             osvm_combine_f32(o, m, <const const_float_p *> columns, delta, count)
+
+    cdef bint sums_directly(self) noexcept nogil:
+        """Is it cheaper to add columns up while they are computed than to store them first?
+
+        So it is where the kernel itself is cheap and the cache is too small to serve again.
+        """
+        return self.mode == NEARBY and self.n_slots <= MAX_BLOCK and self.offset == 0.0
+
+    cdef void sum_directly(self, double *o, Py_ssize_t m, const Py_ssize_t *columns,
+                           const double *delta, Py_ssize_t count) noexcept nogil:
+        """o[:m] += sum_k delta[k] columns[k][:m], without storing a column (few dimensions)."""
+        cdef const_float_p narrow[MAX_BLOCK]
+        cdef const_double_p wide[MAX_BLOCK]
+        cdef Py_ssize_t k
+        self.computed += <double> count * <double> m / <double> self.n
+        if self.wide:
+            for k in range(count):
+                wide[k] = <double *> self.x + columns[k] * self.d
+            osvm_rbf_sum_f64(o, m, self.d, <double *> self.xt, self.n, wide, delta, count,
+                             self.kernel.gamma)
+        else:
+            for k in range(count):
+                narrow[k] = <float *> self.x + columns[k] * self.d
+            osvm_rbf_sum_f32(o, m, self.d, <float *> self.xt, self.n, narrow, delta, count,
+                             <float> self.kernel.gamma)
