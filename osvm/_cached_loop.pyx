@@ -24,7 +24,8 @@ Invariants
 from libc.math cimport fabs, sqrt
 from libc.string cimport memcpy, memset
 
-from osvm._columns cimport MAX_BLOCK, Columns, blas_dgemm, blas_sgemm
+from osvm._column_values cimport MAX_BLOCK, blas_dgemm, blas_sgemm
+from osvm._columns cimport Columns
 from osvm.core.typedefs cimport float32_t, weight_t
 
 import numpy as np

@@ -14,7 +14,8 @@ Invariants
 """
 from libc.math cimport fabs
 
-from osvm._columns cimport MAX_BLOCK, Columns
+from osvm._column_values cimport MAX_BLOCK
+from osvm._columns cimport Columns
 
 import numpy as np
 
