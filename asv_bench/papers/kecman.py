@@ -157,16 +157,16 @@ def print_row(name: str, r: dict[str, Any]) -> None:
 
 
 def sweep(name: str, limit: int | None) -> dict[str, Any]:
-    """Error and time for 6 C x 4 widths in the paper's order (widths within a C)."""
+    """Error and time for 9 C x 4 widths in the paper's order (widths within a C)."""
     data = kernel_sets.load(name, limit)
     rows = []
-    for C in (1e-4, 1e-2, 1e0, 1e1, 1e2, 1e4):
+    for C in PENALTIES:
         for width in data.widths:
             gamma = 1 / (2 * width * width)
             smo, smo_seconds = fit_libsvm(data.X, data.y, C, gamma)
             machine = recipes.ol_svm(C, gamma=gamma, shuffle=True, random_state=0)
             seconds = np.inf
-            for _ in range(2):
+            for _ in range(3):
                 begin = time.process_time()
                 machine.fit(data.X, data.y)
                 seconds = min(seconds, time.process_time() - begin)
@@ -185,13 +185,20 @@ def sweep(name: str, limit: int | None) -> dict[str, Any]:
     times = np.array([[r["libsvm_seconds"], r["ol_svm_seconds"]] for r in rows])
     variation = times.max(axis=0) / times.min(axis=0)
     slowest = times.max(axis=0) / np.median(times, axis=0)
+    columns = [r["columns"] for r in rows]
+    work = max(columns) / min(columns)
     print(
-        f"{name}, {data.X.shape[0]} rows, 24 pairs: largest over smallest time LIBSVM "
+        f"{name}, {data.X.shape[0]} rows, {len(rows)} pairs: largest over smallest time LIBSVM "
         f"{variation[0]:.1f} x, OL SVM {variation[1]:.1f} x; largest over median "
-        f"{slowest[0]:.1f} x and {slowest[1]:.1f} x",
+        f"{slowest[0]:.1f} x and {slowest[1]:.1f} x; kernel columns {work:.1f} x",
         flush=True,
     )
-    return {"rows": rows, "variation": variation.tolist(), "slowest": slowest.tolist()}
+    return {
+        "rows": rows,
+        "variation": variation.tolist(),
+        "slowest": slowest.tolist(),
+        "columns": work,
+    }
 
 
 def plot_sweep(found: dict[str, Any], title: str) -> Any:
@@ -380,11 +387,15 @@ def report_sweep(report: Report, found: dict[str, Any], title: str) -> None:
         )
     ]  # fmt: skip
     report.add_table(
-        f"{title}: 24 pairs of C and width",
+        f"{title}: {len(found['rows'])} pairs of C and width",
         ["learner", "best error", "mean error", "CPU time of all", "slowest / quickest",
          "slowest / median"],
         rows,
-        "Published: the time of OL SVM hardly depends on C and the width, that of SMO does.",
+        "Published: the time of OL SVM hardly depends on C and the width, that of SMO does. "
+        "Here a kernel column is computed only for an example that violates the margin, and "
+        f"between the pairs the number of columns differs {found['columns']:.1f} ×: the slowest "
+        "pairs (C so small that no output ever reaches 1) need all of them, the paper's constant "
+        "cost, and the useful pairs are as much quicker as they need fewer.",
     )  # fmt: skip
     report.add_plot(plot_sweep(found, title))
 
