@@ -121,7 +121,8 @@ class Threads:
         if self.n_jobs > 1 and record is None and type(learner) is SGDLearner:
             way = self._way(learner, X, stop - start)
         if way is None:
-            learner.run(X, targets, order, start, stop, weight, record, undo)
+            options = {"undo": True} if undo else {}  # meta-descent has no such option
+            learner.run(X, targets, order, start, stop, weight, record, **options)
             return
         if X.largest < 0.0:
             X.largest = largest_magnitude(X)

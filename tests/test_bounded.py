@@ -140,3 +140,11 @@ def test_an_explicit_step_is_taken_at_its_word():
     assert Plan(losses.Squared(), schedules.Constant(eta0=1.0), 1e-4).curvature == 0.0
     assert Plan(losses.Squared(), schedules.Bottou(t0=1.0), 1e-4).curvature == 0.0
     assert Plan(losses.Huber(), schedules.Bottou(), 1e-4).curvature == 0.0
+
+
+@pytest.mark.parametrize("schedule", ["sparse", "per coordinate"])
+def test_meta_descent_is_left_alone(schedule):
+    X, y = data()
+    smd = schedules.SMD(eta0=0.01, per_coordinate=schedule != "sparse")
+    model = osvm.LinearRegressor("squared", schedule=smd, n_jobs=2).partial_fit(X, y)
+    assert np.isfinite(model.coef_).all()
