@@ -83,7 +83,14 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     warm_start : bool, default False
         `fit` goes on from the present weights.
     n_jobs : int, optional
-        Threads for prediction; -1 for all cores.
+        Threads; -1 for all cores.  They share the rows of a prediction, and in training
+        the outputs of a one-vs-rest model (from 16 classes on), which gives bit for bit
+        the model of one thread.  Small data stay in one thread.
+    lock_free : bool, default False
+        Share out the rows in training as well: `n_jobs` threads change the same weights
+        without waiting for each other.  For any loss, also with two classes; **not
+        deterministic**, two runs differ about as much as two orders of the rows.  Does
+        not go with `project`, `average`, `batch_size`, `probability` and `record`.
     verbose : bool, default False
         Print progress at examples 1, 2, 4, 8, ...
     record : bool, default False
@@ -163,6 +170,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         probability: bool = False,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        lock_free: bool = False,
         verbose: bool | int = False,
         record: bool = False,
         callback: Any = None,
@@ -269,7 +277,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             weight = by_example if weight is None else weight * by_example
         learner, plan, n_out = self._stream_learner(source, rows, index)
         platt = self._stream_platt(n_out)
-        self._learn_block(source, learner, encode_targets(codes, n_out), weight, platt)
+        targets = encode_targets(codes, n_out)
+        self._learn_block(source, learner, targets, weight, platt, plan.curvature)
         self._platt = platt
         if known.get("_learner") is not learner:
             self._store(X, source, learner, plan, known.get("_rng"))
@@ -284,7 +293,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """The learner for the next block: the present one, a wider one, or a new one."""
         known = self.__dict__
         if "_learner" not in known:
-            plan = self._resolve_plan(None, self._distances(index)).with_usual_t0()
+            plan = self._resolve_plan(None, self._distances(index)).for_stream(source)
             n_out = self._n_out(len(index), plan)
             return plan.learner(source.n_features, n_out, self._weight_dtype(rows)), plan, n_out
         plan, learner = self._plan, self._learner
