@@ -24,7 +24,6 @@ from asv_bench.report import Report, make_parser
 from osvm import LinearClassifier, _order
 from osvm._validate import check_X
 
-
 REG = 1e-4
 
 
@@ -273,13 +272,19 @@ def part_epochs(rows: int, repeats: int) -> None:
         times = interleaved(jobs, repeats)
         print(f"{dtype}: matvec {1e3 * min(times['matvec']):.1f} ms")
         for order, bar in zip(("file", "window", "full"), (*bars, "-")):
-            show(f"  {dtype} hinge epoch, order {order}", f"{ratio(times, order, 'matvec'):.2f}", bar)
+            show(
+                f"  {dtype} hinge epoch, order {order}",
+                f"{ratio(times, order, 'matvec'):.2f}",
+                bar,
+            )
         for base, prefix in (("file", "file "), ("window", "")):
             for option, bar in (("average", "1.3 x"), ("project", "1.1 x")):
                 value = ratio(times, prefix + option, base)
                 show(f"  {dtype} with {option}, order {base}", f"{value:.2f} x", bar)
         show(f"  {dtype} fit besides its epochs", f"{overhead(times):.2f}", "0.45", "0.25")
-        show(f"  {dtype} decision_function", f"{ratio(times, 'decide', 'matvec'):.2f}", "1.1", "0.8")
+        show(
+            f"  {dtype} decision_function", f"{ratio(times, 'decide', 'matvec'):.2f}", "1.1", "0.8"
+        )
 
 
 def part_fit(rows: int, repeats: int) -> None:

@@ -1,11 +1,17 @@
-"""What validation costs: a whole matrix beside ``X @ w``, and one row by itself."""
+"""What validation costs: a whole matrix beside ``X @ w``, and one row by itself.
+
+    python -m asv_bench.bench_validate
+
+prints it in one interleaved, pinned run, with the time of ``import osvm`` below it.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from asv_bench.bench_import import import_seconds
 from asv_bench.common import interleaved, ratio, rcv1_like
-from asv_bench.report import scaled
+from asv_bench.report import Report, default_repeats, make_parser, scaled
 from osvm._validate import check_X, check_y_classes
 
 
@@ -57,3 +63,38 @@ class OneRow:
         return 1000 / min(interleaved({"check": work}, repeats=3)["check"])
 
     track_per_second.unit = "rows/s"
+
+
+def main() -> None:
+    parser = make_parser("bench_validate", str(__doc__).split("\n\n")[0])
+    options = parser.parse_args()
+    repeats = options.repeats or 3 * default_repeats(options.quick)
+    n_rows = scaled(10_000 if options.quick else 100_000, 1000)
+    report = Report(
+        "validate", "What validation and import cost",
+        f"Generated RCV1 shape, {n_rows:,} rows of 76 non-zeros, processor time of one thread; "
+        "the quickest of the repeats counts. The bars are those that the project set itself.",
+        options,
+    )  # fmt: skip
+    rows = []
+    for values in ("float32", "float64"):
+        for indices in ("int32", "int64"):
+            X, _, _, _ = rcv1_like(n_rows, dtype=np.dtype(values), index=np.dtype(indices))
+            wide, w = X.astype(np.float64), np.random.default_rng(0).normal(size=X.shape[1])
+            jobs = {"check": lambda X=X: check_X(X), "X @ w": lambda M=wide, w=w: M @ w}
+            found = ratio(interleaved(jobs, repeats), "check", "X @ w")
+            rows.append([f"rows of {values}, indices {indices}", f"{found:.2f}", "0.35"])
+    report.add_table("Validation, in units of float64 X @ w", ["X", "found", "bar"], rows)
+    seconds = import_seconds(default_repeats(options.quick) + 2)
+    unit = seconds["numpy and scipy.sparse"]
+    report.add_table(
+        "Imports, in units of import numpy, scipy.sparse",
+        ["what", "found", "bar"],
+        [[k, f"{v / unit:.2f}", "1.15" if k == "osvm" else "-"] for k, v in seconds.items()],
+        note="In a fresh process. `import osvm` is lazy: the other names load what they need.",
+    )
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

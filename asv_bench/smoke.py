@@ -28,7 +28,7 @@ from typing import Any
 import asv_bench
 
 PREFIXES = ("time_", "timeraw_", "track_", "peakmem_", "mem_")
-COMMANDS = ("compare", "scaling", "bench_linear", "bench_dual")
+COMMANDS = ("compare", "scaling", "bench_validate", "bench_linear", "bench_dual")
 MAX_COMBINATIONS = 4  # of a benchmark's parameters: the first ones and the last
 
 
@@ -171,7 +171,8 @@ def main() -> None:
             )
     for failure in failures:
         print(f"\n--- {failure}")
-    print(f"\n{len(failures)} failures in {time.perf_counter() - begin:.0f} s")
+    result = f"{len(failures)} did not run" if failures else "everything ran"
+    print(f"\n{result}, in {time.perf_counter() - begin:.0f} s")
     sys.exit(1 if failures else 0)
 
 

@@ -209,6 +209,10 @@ class BufferSolver:
             if outputs != machine.n_outputs:
                 machine = copy_machine(machine)
                 _grow(machine.state, outputs, plan, _eta_intercept(model))
+            elif not _same(machine.state.label_kernel, plan.label_kernel):
+                machine = copy_machine(machine)
+                machine.state.set_label_kernel(plan.label_kernel)
+                machine.state.refresh()
             machine._plan = plan
         return plan, machine
 
@@ -348,6 +352,13 @@ def _grow(state: KernelState, outputs: int, plan: _Plan, eta_intercept: float) -
     else:
         transfer = np.eye(old, outputs)
     state.grow_outputs(transfer, plan.label_kernel, eta_intercept)
+
+
+def _same(one: Array | None, other: Array | None) -> bool:
+    """Are these label kernels equal?"""
+    if one is None or other is None:
+        return one is other
+    return bool(np.array_equal(one, other))
 
 
 def _check_square(source: RowSource) -> None:

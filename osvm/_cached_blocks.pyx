@@ -23,7 +23,8 @@ Invariants
 from libc.math cimport fabs
 from libc.stdint cimport int64_t
 
-from osvm._columns cimport MAX_BLOCK, Columns
+from osvm._column_values cimport MAX_BLOCK
+from osvm._columns cimport Columns
 
 import numpy as np
 
@@ -129,11 +130,20 @@ cdef class BlockSolver:
         self.n_set = 0
         self.violation = np.inf
 
-    def start(self, alpha):
-        """Begin with these signed coefficients (of any rows) instead of 0."""
+    def start(self, alpha, outputs=None):
+        """Begin with these signed coefficients (of any rows) instead of 0.
+
+        `outputs` are theirs on all rows, where known; all rows take part then.
+        """
         self.a[:] = np.clip(self.y * np.asarray(alpha, dtype=np.float64), 0, self.upper)
         if self.bias and abs(self.y @ self.a) > 1e-9 * (1 + self.a.sum()):
             raise ValueError("with a bias the coefficients must sum to 0")
+        if outputs is not None:
+            self.outputs[:] = outputs
+            self.m = self.columns.n
+            self.n_set = 0
+            self.violation = np.inf
+            return
         self.outputs[:] = 0.0
         cdef Py_ssize_t m = self.m if self.m else self.columns.n
         self.m = 0

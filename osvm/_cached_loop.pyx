@@ -24,7 +24,8 @@ Invariants
 from libc.math cimport fabs, sqrt
 from libc.string cimport memcpy, memset
 
-from osvm._columns cimport MAX_BLOCK, Columns, blas_dgemm, blas_sgemm
+from osvm._column_values cimport MAX_BLOCK, blas_dgemm, blas_sgemm
+from osvm._columns cimport Columns
 from osvm.core.typedefs cimport float32_t, weight_t
 
 import numpy as np
@@ -408,6 +409,11 @@ cdef class OnlineLoop:
                     many += 1
                     break
         if many == 0 or m == 0:
+            return 0
+        if self.n_outputs == 1 and self.columns.sums_directly():
+            for k in range(many):
+                coefficients[k] = delta[0, place[k]]
+            self.columns.sum_directly(&self.o[0, 0], m, changed, coefficients, many)
             return 0
         self.columns.fetch(changed, many, m, pointers)
         if self.n_outputs >= GEMM_OUTPUTS and many >= 4:

@@ -188,7 +188,7 @@ cdef class KernelState:
         self.buf.store.end = live
 
     def set_label_kernel(self, label_kernel):
-        """Another label kernel; ||f||^2 and <f, z> are not recomputed."""
+        """Another label kernel; `refresh` must follow where there are rows already."""
         cdef double[:, ::1] kappa
         if label_kernel is None:
             self.label_kernel = None
@@ -204,10 +204,12 @@ cdef class KernelState:
     def grow_outputs(self, transfer, label_kernel, double eta_intercept):
         """Go from K to K' outputs: coefficients times the K x K' matrix `transfer`.
 
-        The columns must keep inner products (unit vectors, or the +-1 of a binary
-        machine that becomes one-vs-rest, where ||f||^2 and <f, z> double).
+        Without label kernels the columns must keep inner products (unit vectors, or the +-1
+        of a binary machine that becomes one-vs-rest, where ||f||^2 and <f, z> double); with
+        one, inner products are computed anew.
         """
         cdef Py_ssize_t K = transfer.shape[1]
+        plain = self.label_kernel is None and label_kernel is None
         fresh = ~np.any(transfer != 0, axis=0)
         for name in ("A", "B"):
             self._arrays[name] = np.ascontiguousarray(self._arrays[name] @ transfer)
@@ -226,6 +228,30 @@ cdef class KernelState:
         self.buf.n_victims = 0
         self.set_label_kernel(label_kernel)
         self._point()
+        if not plain:
+            self.refresh()
+
+    def refresh(self):
+        """Compute ||f||^2, <f, z> and the sizes of the terms from the rows in the buffer."""
+        cdef Py_ssize_t n = self.buf.store.n
+        self.buf.n_victims = 0
+        if n == 0:
+            return
+        A = self._arrays["A"][:n]
+        turned = A if self.label_kernel is None else A @ self.label_kernel
+        if self.buf.eviction == EVICT_TERM:
+            self._arrays["size"][:n] = self._arrays["k_self"][:n] * np.sum(A * turned, axis=1)
+        elif self.buf.eviction != EVICT_OLDEST:
+            of = A if self.buf.eviction == EVICT_COEFFICIENT else turned
+            self._arrays["size"][:n] = np.sum(of * of, axis=1)
+        if not self.buf.trace:
+            return
+        rows = self.support_vectors()
+        source = (RowSource.csr(rows.data, rows.indices, rows.indptr, rows.shape[1])
+                  if self.buf.store.sparse else RowSource.dense(rows))
+        alpha = self.alpha()
+        self.buf.sq_f = max(0.0, np.sum(alpha * (self.decision(source) - self.intercept)))
+        self.buf.pi = np.sum(alpha * self.decision(source, True))
 
     # -------------------------------------------------------------- reading
 

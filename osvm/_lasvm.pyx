@@ -14,14 +14,15 @@ Invariants
 """
 from libc.math cimport fabs
 
-from osvm._columns cimport MAX_BLOCK, Columns
+from osvm._column_values cimport NEARBY
+from osvm._columns cimport Columns
 
 import numpy as np
 
 cdef enum:
     AHEAD = 24        # columns computed together
     LOOK = 512        # rows looked at for candidates
-    LOCAL = 4096      # active rows whose kernel values are gathered for the finishing step
+    FINISH_SET = 128  # rows in a working set of the finishing step
 
 cdef double TIE = 1e-10
 
@@ -81,26 +82,49 @@ cdef class Lasvm:
                 self.reprocess()
         return self.n_steps - before
 
-    def finish(self, Py_ssize_t max_steps=10000000):
-        """REPROCESS until no active pair violates; how many steps that took.
+    def finish(self, tau=None, *, bint everywhere=False, Py_ssize_t max_sets=1000000):
+        """REPROCESS until no active pair violates by more than tau; how many steps that took.
 
-        The active set's own kernel values are gathered once and the steps touch nothing
-        else; the outputs of all rows follow at the end.
+        The pairs are taken from working sets of the most violating rows
+        (`osvm._cached_blocks`): few steps touch the outputs of all rows, and the partner of
+        a row is the one with the largest gain, not the most violating one.  `everywhere`
+        lets rows outside the active set come in again when they violate.
         """
-        cdef Py_ssize_t done = 0, count = self.n_active
-        if count == 0:
+        cdef Py_ssize_t k, kept = 0
+        if self.n_active == 0:
             return 0
-        if count > LOCAL:
-            with nogil:
-                while done < max_steps and self.reprocess():
-                    done += 1
-            return done
-        room = np.empty((count + 4, count))
-        cdef double[:, ::1] view = room
-        with nogil:
-            self.gather(&view[0, 0])
-            done = self.finish_locally(&view[0, 0], max_steps)
-        return done
+        from osvm._cached_blocks import BlockSolver
+
+        active = self.active_
+        upper = self.upper
+        if not everywhere:  # rows outside the active set cannot move
+            upper = np.zeros(self.columns.n)
+            upper[active] = self.upper[active]
+        solver = BlockSolver(self.columns, self.y, upper, bias=True, size=FINISH_SET)
+        solver.start(self.alpha, self.outputs)
+        solver.solve(self.tau if tau is None else tau, max_sets)
+        self.alpha[:] = solver.alpha_
+        self.outputs[:] = solver.outputs
+        self.n_steps += solver.n_steps
+        if everywhere:
+            for k in np.flatnonzero(self.alpha):
+                if not self.inside[k]:
+                    self.active[self.n_active] = k
+                    self.inside[k] = 1
+                    self.n_active += 1
+        self.find_extremes()
+        for k in range(self.n_active):
+            if not self.is_idle(self.active[k]):
+                self.active[kept] = self.active[k]
+                kept += 1
+            else:
+                self.inside[self.active[k]] = 0
+        self.n_active = kept
+        self.find_extremes()
+        if self.up >= 0 and self.down >= 0:
+            self.b = 0.5 * (self.g_up + self.g_down)
+            self.gap = self.g_up - self.g_down
+        return solver.n_steps
 
     # ----------------------------------------------------------------- parts
 
@@ -130,6 +154,13 @@ cdef class Lasvm:
             if (self.down < 0 or g < self.g_down - TIE) and self.may_fall(i):
                 self.down, self.g_down = i, g
 
+    cdef bint is_idle(self, Py_ssize_t s) noexcept nogil:
+        """Without weight, and no partner in the active set that could give it some?"""
+        cdef double g = self.yv[s] - self.ov[s]
+        if self.av[s] != 0.0 or self.up < 0 or self.down < 0:
+            return False
+        return g >= self.g_up - TIE if self.yv[s] < 0.0 else g <= self.g_down + TIE
+
     cdef bint violates(self, Py_ssize_t k) noexcept nogil:
         """Would PROCESS of this row make a step?"""
         cdef double g = self.yv[k] - self.ov[k]
@@ -146,6 +177,8 @@ cdef class Lasvm:
         if slot >= 0 and self.columns.length[slot] == self.columns.n:
             return 0
         wanted[0] = rows[0]
+        if self.columns.values.mode == NEARBY:  # a block would cost as much as its columns
+            ahead = 1
         for k in range(1, ahead if ahead < LOOK else LOOK):
             if count == AHEAD:
                 break
@@ -210,7 +243,7 @@ cdef class Lasvm:
     cdef bint reprocess(self) except? -1 nogil:
         """One step on the most violating active pair, then drop idle rows."""
         cdef Py_ssize_t k, s, kept = 0
-        cdef double g
+        cdef bint gone = False
         if self.up < 0 or self.down < 0:
             return False
         if self.g_up - self.g_down <= self.tau:
@@ -225,123 +258,13 @@ cdef class Lasvm:
         self.gap = self.g_up - self.g_down
         for k in range(self.n_active):
             s = self.active[k]
-            if self.av[s] == 0.0:
-                g = self.yv[s] - self.ov[s]
-                if (self.yv[s] < 0.0 and g >= self.g_up - TIE) or (
-                        self.yv[s] > 0.0 and g <= self.g_down + TIE):
-                    self.inside[s] = 0
-                    continue
+            if self.is_idle(s):
+                self.inside[s] = 0
+                gone = gone or s == self.up or s == self.down
+                continue
             self.active[kept] = s
             kept += 1
-        if kept < self.n_active:
-            self.n_active = kept
+        self.n_active = kept
+        if gone:
             self.find_extremes()
         return True
-
-    # ------------------------------------------------------ the finishing step
-
-    cdef int gather(self, double *gram) except -1 nogil:
-        """Kernel values of the active rows among themselves."""
-        cdef Py_ssize_t start = 0, many, k, j, count = self.n_active
-        cdef void *pointers[MAX_BLOCK]
-        while start < count:
-            many = count - start if count - start < MAX_BLOCK else MAX_BLOCK
-            self.columns.fetch(&self.active[start], many, self.columns.n, pointers)
-            for k in range(many):
-                for j in range(count):
-                    if self.columns.wide:
-                        gram[(start + k) * count + j] = (<double *> pointers[k])[self.active[j]]
-                    else:
-                        gram[(start + k) * count + j] = (<float *> pointers[k])[self.active[j]]
-            start += many
-        return 0
-
-    cdef Py_ssize_t finish_locally(self, double *gram, Py_ssize_t max_steps) except -1 nogil:
-        """REPROCESS on gathered values; `gram` has room for four more lines."""
-        cdef Py_ssize_t count = self.n_active, done = 0, k, s, i, j, kept = 0, start, many
-        cdef double *g = gram + count * count        # gradients
-        cdef double *before = g + count              # coefficients at the start
-        cdef double *gone = before + count           # rows dropped from the set
-        cdef double *line
-        cdef double *other
-        cdef double curve, size, room_i, room_j, g_i, g_j
-        cdef void *pointers[MAX_BLOCK]
-        cdef double delta[MAX_BLOCK]
-        for k in range(count):
-            s = self.active[k]
-            g[k] = self.yv[s] - self.ov[s]
-            before[k] = self.av[s]
-            gone[k] = 0.0
-        i, j = self.local_extremes(g, gone)
-        while i >= 0 and j >= 0:
-            g_i, g_j = g[i], g[j]
-            self.b = 0.5 * (g_i + g_j)
-            self.gap = g_i - g_j
-            if done:
-                for k in range(count):
-                    s = self.active[k]
-                    if self.av[s] == 0.0 and gone[k] == 0.0 and (
-                            (self.yv[s] < 0.0 and g[k] >= g_i - TIE)
-                            or (self.yv[s] > 0.0 and g[k] <= g_j + TIE)):
-                        gone[k] = 1.0
-                i, j = self.local_extremes(g, gone)
-                if i < 0 or j < 0:
-                    break
-            if g[i] - g[j] <= self.tau:
-                self.b = 0.5 * (g[i] + g[j])
-                self.gap = g[i] - g[j]
-                break
-            if done == max_steps:
-                break
-            line, other = gram + i * count, gram + j * count
-            curve = line[i] + other[j] - 2.0 * line[j]
-            curve = 1e-12 if curve < 1e-12 else curve
-            size = (g[i] - g[j]) / curve
-            s = self.active[i]
-            room_i = (self.uv[s] if self.yv[s] > 0.0 else 0.0) - self.av[s]
-            s = self.active[j]
-            room_j = self.av[s] - (0.0 if self.yv[s] > 0.0 else -self.uv[s])
-            size = room_i if room_i < size else size
-            size = room_j if room_j < size else size
-            self.av[self.active[i]] += size
-            self.av[self.active[j]] -= size
-            self.snap(self.active[i])
-            self.snap(self.active[j])
-            for k in range(count):
-                g[k] -= size * (line[k] - other[k])
-            self.n_steps += 1
-            done += 1
-            i, j = self.local_extremes(g, gone)
-        # all rows
-        start = 0
-        while start < count:
-            many = count - start if count - start < MAX_BLOCK else MAX_BLOCK
-            self.columns.fetch(&self.active[start], many, self.columns.n, pointers)
-            for k in range(many):
-                delta[k] = self.av[self.active[start + k]] - before[start + k]
-            self.columns.combine(&self.ov[0], self.columns.n, pointers, delta, many)
-            start += many
-        for k in range(count):
-            s = self.active[k]
-            if gone[k] != 0.0:
-                self.inside[s] = 0
-            else:
-                self.active[kept] = s
-                kept += 1
-        self.n_active = kept
-        self.find_extremes()
-        return done
-
-    cdef (Py_ssize_t, Py_ssize_t) local_extremes(self, const double *g,
-                                                 const double *gone) noexcept nogil:
-        """Places of the largest g that may grow and of the smallest that may fall."""
-        cdef Py_ssize_t k, i = -1, j = -1, s
-        for k in range(self.n_active):
-            if gone[k] != 0.0:
-                continue
-            s = self.active[k]
-            if (i < 0 or g[k] > g[i] + TIE) and self.may_grow(s):
-                i = k
-            if (j < 0 or g[k] < g[j] - TIE) and self.may_fall(s):
-                j = k
-        return i, j

@@ -7,7 +7,6 @@ learn, then store.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from osvm._platt import Platt
 from osvm._progress import make_progress
 from osvm._rows import RowSource
 from osvm._sgd import SGDLearner
+from osvm._threads import Team, Threads, check_lock_free, resolve_jobs
 
 Array = npt.NDArray[Any]
 
@@ -91,7 +91,7 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
             check_bool("shuffle", self.shuffle)
         for name in ("fit_intercept", "normalize", "warm_start", "record"):
             check_bool(name, getattr(self, name))
-        check_integer("n_jobs", self.n_jobs, none=True)
+        resolve_jobs(self.n_jobs)
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback must be callable or None, got {self.callback!r}")
         if schedule.name in ("constant", "smd") and eta0 * reg > 1.0:
@@ -99,7 +99,7 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
                 f"eta0 * reg = {eta0 * reg:g} is more than 1, so that each step would flip the "
                 f"sign of the weights: lower eta0 to at most 1/reg = {1 / reg:g}"
             )
-        return Plan(
+        plan = Plan(
             loss=loss,
             schedule=schedule,
             reg=reg,
@@ -112,6 +112,12 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
             error_kind=self._error_kind,
             delta=delta,
         )
+        check_lock_free(self, plan)
+        return plan
+
+    def _threads(self) -> Threads:
+        """The threads that training may use."""
+        return Threads(resolve_jobs(self.n_jobs), self.lock_free)
 
     def _resolve_radius(self, reg: float) -> float:
         """0 for no projection, 1/sqrt(reg) for True, or the radius that was given."""
@@ -230,6 +236,7 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
                 watch=watch if watch.wanted else None,
                 platt=platt,
                 first_order=order,
+                threads=self._threads(),
             )
         except KeyboardInterrupt:
             store(objectives)  # what has been learnt so far is a usable model
@@ -270,7 +277,17 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
             progress = self._progress if self.verbose else None
             before = learner.get_state() if source.n_rows > 1 else None
             try:
-                run(learner, source, targets, None, weight, progress, record, platt=platt)
+                run(
+                    learner,
+                    source,
+                    targets,
+                    None,
+                    weight,
+                    progress,
+                    record,
+                    platt=platt,
+                    threads=self._threads(),
+                )
             except KeyboardInterrupt:
                 raise
             except BaseException:
@@ -282,7 +299,7 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
             if platt is not None:
                 scores = np.empty((source.n_rows, learner.weights.n_out))
                 kept = {**(record or {}), "score": scores}
-            learner.run(source, targets, None, 0, -1, weight, kept, undo=True)
+            self._threads().run(learner, source, targets, None, 0, -1, weight, kept, undo=True)
             if platt is not None:
                 platt.learn(scores, targets)
         self._store_record(record, source.n_rows, fresh=False)
@@ -323,23 +340,17 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
         self._check_fitted()
         source, _ = self._open(X)
         out = np.empty((source.n_rows, self._learner.weights.n_out))
-        n_jobs = self.n_jobs or 1
+        n_jobs = resolve_jobs(self.n_jobs)
         learner = self._learner
-        if n_jobs in (0, 1) or source.n_rows < 1000:
+        if n_jobs == 1 or source.n_rows < 1000:
             learner.decide(source, out, self._averaged)
             return out
         if self._averaged:
             learner = self._frozen_learner()
-        n_jobs = n_jobs if n_jobs > 0 else _cpu_count()
         edges = np.linspace(0, source.n_rows, n_jobs + 1).astype(int).tolist()
         learners = [learner] + [learner.copy() for _ in range(n_jobs - 1)]  # scratch of its own
-        with ThreadPoolExecutor(n_jobs) as pool:
-            parts = [
-                pool.submit(own.decide, source, out, False, start, stop)
-                for own, start, stop in zip(learners, edges[:-1], edges[1:], strict=True)
-            ]
-            for part in parts:
-                part.result()
+        with Team(n_jobs) as team:
+            team.each(lambda k: learners[k].decide(source, out, False, edges[k], edges[k + 1]))
         return out
 
     def _frozen_learner(self) -> SGDLearner:
@@ -468,9 +479,3 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
 
     def _shown_coef(self, coef: Array) -> Any:
         return sp.csr_matrix(coef) if self.__dict__.get("_sparse_coef") else coef
-
-
-def _cpu_count() -> int:
-    import os
-
-    return os.cpu_count() or 1

@@ -83,7 +83,14 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     warm_start : bool, default False
         `fit` goes on from the present weights.
     n_jobs : int, optional
-        Threads for prediction; -1 for all cores.
+        Threads; -1 for all cores.  They share the rows of a prediction, and in training
+        the outputs of a one-vs-rest model (from 16 classes on), which gives bit for bit
+        the model of one thread.  Small data stay in one thread.
+    lock_free : bool, default False
+        Share out the rows in training as well: `n_jobs` threads change the same weights
+        without waiting for each other.  For any loss, also with two classes; **not
+        deterministic**, two runs differ about as much as two orders of the rows.  Does
+        not go with `project`, `average`, `batch_size`, `probability` and `record`.
     verbose : bool, default False
         Print progress at examples 1, 2, 4, 8, ...
     record : bool, default False
@@ -163,6 +170,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         probability: bool = False,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        lock_free: bool = False,
         verbose: bool | int = False,
         record: bool = False,
         callback: Any = None,

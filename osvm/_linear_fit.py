@@ -24,6 +24,7 @@ from osvm._rows import RowSource
 from osvm._sgd import SGDLearner
 from osvm._smd import SMDLearner
 from osvm._svmd import SVMDLearner
+from osvm._threads import Threads
 from osvm.losses import MultiLoss
 from osvm.schedules import SMD, Bottou, InverseTime, Schedule
 
@@ -33,6 +34,7 @@ Array = npt.NDArray[Any]
 _TRIAL_ROWS = 1000
 # Rows whose scores are kept at a time for Platt scaling.
 _SCORED_ROWS = 8192
+ONE_THREAD = Threads()
 
 
 @dataclass(frozen=True)
@@ -250,6 +252,7 @@ def train(
     watch: EpochWatch | None = None,
     first_order: Array | None = None,
     platt: Platt | None = None,
+    threads: Threads = ONE_THREAD,
 ) -> list[float]:
     """Passes over the rows; the true objective after each where `tol` asks for it.
 
@@ -266,7 +269,7 @@ def train(
         order = first_order if epoch == 0 else None
         if order is None:
             order = visiting_order(X.n_rows, shuffle, rng)
-        run(learner, X, targets, order, weight, progress, record, epoch * X.n_rows, platt)
+        run(learner, X, targets, order, weight, progress, record, epoch * X.n_rows, platt, threads)
         learner.flush()
         value = None
         if tol is not None:
@@ -296,6 +299,7 @@ def run(
     record: dict[str, Array] | None = None,
     offset: int = 0,
     platt: Platt | None = None,
+    threads: Threads = ONE_THREAD,
 ) -> None:
     """One pass, cut where the progress table has a line.
 
@@ -313,7 +317,7 @@ def run(
         if scores is not None:
             part = {**(part or {}), "score": scores}
         loss, errors = learner.loss_sum, learner.error_sum
-        learner.run(X, targets, order, start, stop, weight, part)
+        threads.run(learner, X, targets, order, start, stop, weight, part)
         if platt is not None and scores is not None:
             rows = slice(start, stop) if order is None else order[start:stop]
             platt.learn(scores[: stop - start], targets[rows])

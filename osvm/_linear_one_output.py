@@ -58,7 +58,7 @@ class LinearRegressor(RegressorMixin, OneOutput):
         parameters through an object: ``losses.Huber(delta=1.5)``.
     reg, C, schedule, eta0, project, average, batch_size, normalize, fit_intercept
         As for :class:`LinearClassifier`.
-    epochs, tol, shuffle, random_state, warm_start, n_jobs, verbose, record, callback
+    epochs, tol, shuffle, random_state, warm_start, n_jobs, lock_free, verbose, record, callback
         As for :class:`LinearClassifier`.
 
     Attributes
@@ -100,6 +100,7 @@ class LinearRegressor(RegressorMixin, OneOutput):
         random_state: Any = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        lock_free: bool = False,
         verbose: bool | int = False,
         record: bool = False,
         callback: Any = None,
@@ -174,7 +175,7 @@ class LinearNovelty(OutlierMixin, OneOutput):
     reg, C, schedule, eta0, project, average, batch_size, normalize
         As for :class:`LinearClassifier`.  A larger `reg` flags more rows.
     fit_intercept : bool, default False
-    epochs, tol, shuffle, random_state, warm_start, n_jobs, verbose, record, callback
+    epochs, tol, shuffle, random_state, warm_start, n_jobs, lock_free, verbose, record, callback
         As for :class:`LinearClassifier`.
 
     Attributes
@@ -220,6 +221,7 @@ class LinearNovelty(OutlierMixin, OneOutput):
         random_state: Any = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        lock_free: bool = False,
         verbose: bool | int = False,
         record: bool = False,
         callback: Any = None,

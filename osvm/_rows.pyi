@@ -5,6 +5,8 @@ class RowSource:
     n_features: int
     sparse: bool
     largest: float
+    @property
+    def mean_count(self) -> float: ...
     @staticmethod
     def csr(
         values: Any, indices: Any, indptr: Any, n_features: int, row_scale: Any = None

@@ -139,3 +139,10 @@ cdef class RowSource:
             raise ValueError("row_scale must be float64 with one entry per row")
         self.rows.row_scale = <const double *> b.buf
         self.largest = largest
+
+    @property
+    def mean_count(self):
+        """Stored values per row."""
+        if not self.sparse:
+            return float(self.rows.n_features)
+        return self._buffers[0].shape[0] / max(1.0, self.rows.n_rows)

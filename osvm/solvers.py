@@ -419,12 +419,23 @@ def solve_sets(
 
 @dataclass(frozen=True)
 class LaSvm(CachedSolver):
-    """LASVM: PROCESS and REPROCESS for each example, then the finishing step."""
+    """LASVM: PROCESS and REPROCESS for each example, then the finishing step.
+
+    Parameters
+    ----------
+    finish : "all", "active" or False
+        The finishing step after each epoch: over all rows, which leads to the support vector
+        machine's solution; over the active set, as published; or none.  True is "all".
+    """
 
     name: ClassVar[str] = "lasvm"
     takes_tol: ClassVar[bool] = True
     takes_average: ClassVar[bool] = False
-    finish: bool = True
+    finish: bool | str = "all"
+
+    def _check(self) -> None:
+        if self.finish not in (True, False, "all", "active"):
+            raise ValueError("finish must be 'all', 'active' or False")
 
     def solve(self, task: Task) -> Fit:
         from osvm._lasvm import Lasvm
@@ -445,7 +456,7 @@ class LaSvm(CachedSolver):
             for machine in machines:
                 changed += machine.run(order)
                 if self.finish:
-                    machine.finish()
+                    machine.finish(everywhere=self.finish != "active")
             converged = changed == 0
         b = np.array([machine.b for machine in machines])
         return Fit(

@@ -152,11 +152,17 @@ def test_lasvm_matches_its_reference(C):
         fast.run(order)
         close(fast.alpha, naive.alpha, 1e-9)
         assert fast.active_.tolist() == naive.active
+    # the finishing step takes other pairs on its way to the same end
+    naive.tau = 1e-8
     naive.learn([])
-    fast.finish()
-    close(fast.alpha, naive.alpha, 1e-9)
-    close(fast.outputs, K @ naive.alpha, 1e-9)
-    assert fast.b == pytest.approx(naive.b, abs=1e-9)
+    assert fast.finish(1e-8) > 0
+    close(fast.alpha, naive.alpha, 1e-6)
+    close(fast.outputs, K @ naive.alpha, 1e-6)
+    assert fast.b == pytest.approx(naive.b, abs=1e-6)
+    assert sorted(fast.active_) == sorted(naive.active)
+    close(fast.outputs, K @ fast.alpha)
+    assert fast.gap <= 1e-8
+    assert fast.finish(1e-8) == 0
 
 
 @pytest.mark.parametrize("C", [0.5, 10.0])
@@ -170,3 +176,16 @@ def test_finished_lasvm_reaches_libsvm_objective(C):
         fast.finish()
     assert ref.dual_objective(K, y, fast.alpha) == pytest.approx(best, rel=1e-3)
     assert abs(fast.alpha.sum()) < 1e-9
+
+
+@pytest.mark.parametrize("C", [0.5, 10.0])
+def test_lasvm_finished_on_all_rows_needs_one_epoch(C):
+    _, y, K, (order, *_) = problem(200, seed=4)
+    best = ref.dual_objective(K, y, libsvm(K, y, C, True)[0])
+    fast = Lasvm(columns_of(K), y, np.full(200, C), 1e-3)
+    fast.run(order[order < 150])  # the others have never been seen
+    fast.finish(everywhere=True)
+    assert ref.dual_objective(K, y, fast.alpha) == pytest.approx(best, rel=1e-5)
+    assert set(np.flatnonzero(fast.alpha)) <= set(fast.active_)
+    close(fast.outputs, K @ fast.alpha)
+    assert fast.run(order) == 0

@@ -166,3 +166,18 @@ def test_an_epoch_that_changes_nothing_says_so():
     changes = [loop.run(np.arange(4))[0] for _ in range(6)]
     assert changes[0] > 0
     assert changes[-1] == 0
+
+
+@pytest.mark.parametrize("d", [2, 3, 8])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_added_up_without_being_stored(d, dtype):
+    X, y, K, (order, *_) = problem(n=1300, d=d)
+    tol = 1e-10 if dtype == np.float64 else 1e-5
+    alpha, b, *_ = ref.ol_svm(K, y, [order], 0.05, True)
+    loop = OnlineLoop(Columns(X, gamma=0.7, dtype=dtype, max_columns=1), y, "ol_svm", 0.05,
+                      bias=True)  # fmt: skip
+    loop.run(order)
+    close(loop.alpha_[0], alpha, tol)
+    close(loop.outputs_[0], K @ alpha + b, tol)
+    assert loop.columns.computed == pytest.approx((alpha != 0).sum())
+    assert loop.columns.hits == 0

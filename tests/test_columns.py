@@ -127,3 +127,14 @@ def test_an_error_in_the_kernel_leaves_the_cache_whole():
     with pytest.raises(RuntimeError):
         columns.take([4])
     assert np.allclose(columns.take([4]), X[[4]] @ X.T)
+
+
+@pytest.mark.parametrize("gamma", [1e-6, 0.3, 40.0, 1e9])
+def test_gaussian_of_few_features_is_exact_to_float32(gamma):
+    X = rows_of("few")[:, :2].astype(np.float32)
+    sq = ((X[:, None].astype(float) - X[None]) ** 2).sum(2)
+    found = Columns(X, gamma=gamma).take(np.arange(600))
+    expected = np.exp(-gamma * sq)
+    # distance and product are rounded, so the error grows with the exponent
+    assert (np.abs(found - expected) <= 3e-7 * expected * (1 + gamma * sq) + 1e-27).all()
+    assert (np.diag(found) == 1.0).all()

@@ -126,6 +126,20 @@ def test_binary_model_that_grows_predicts_as_before():
     assert model._machine.state.pi == pytest.approx(2 * pi)
 
 
+def test_another_label_kernel_in_mid_stream_is_heeded():
+    X, y = make_data()
+    first, second = np.eye(3) + 0.2, np.diag([1.0, 2.0, 3.0])
+    model = make_model(label_kernel=first).partial_fit(X[:150], y[:150], classes=[0, 1, 2])
+    dual, vectors = model.dual_coef_.T, model.support_vectors_
+    model.set_params(label_kernel=second).partial_fit(X[:1], y[:1], sample_weight=[0.0])
+    gram = kernels.RBF(gamma=0.2)(vectors)
+    shrunk = np.abs(model.dual_coef_).max() / np.abs(dual).max()  # by reg, also with weight 0
+    state = model._machine.state
+    expected = np.sum(gram * (dual @ second @ dual.T)) * shrunk**2
+    assert state.sq_norm == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_array_equal(state.label_kernel, second)
+
+
 # ------------------------------------------------------------------ state
 
 

@@ -223,6 +223,44 @@ def test_eviction_keeps_the_inner_products(case, eviction, sparse):
         assert_same(machine, reference, X)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("eviction", ["fifo", "coefficient", "term", "change"])
+def test_outputs_that_grow_under_a_label_kernel(eviction, sparse):
+    """The larger label kernel changes the old inner products as well."""
+    X, y = make_data(K, "classify")
+    victim = {
+        "fifo": None,
+        "coefficient": ref.smallest_coefficient,
+        "term": ref.smallest_term,
+        "change": ref.least_change,
+    }[eviction]
+    small = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.2], [0.1, 0.2, 3.0]])
+    few = y < 3
+    reference = ref.Reference(
+        ref.multiclass_hinge, ref.rbf(0.3), 0.05, 3, small, eta0=0.1, mu=0.05, decay=0.95,
+        budget=20, victim=victim,
+    )  # fmt: skip
+    machine = make_machine(
+        kernels.get("rbf", gamma=0.3), 3, sparse=sparse, budget=20, eviction=eviction,
+        label_kernel=small,
+    )  # fmt: skip
+    start(machine, 0.1)
+    step = schedules.SMD(mu=0.05, decay=0.95, eta_min=0.0).spec(reg=0.05, eta0=0.1)
+    loss = losses.get("multiclass_hinge").spec()
+    follow(reference, X[few], y[few])
+    run(machine, X[few], y[few], loss, step, "classify", 0.05, 16, sparse=sparse)
+    machine.grow_outputs(np.eye(3, K), KAPPA, 0.1)
+    reference.K, reference.kappa = K, KAPPA
+    for name in ("alpha", "beta"):
+        setattr(reference, name, getattr(reference, name) @ np.eye(3, K))
+    reference.b, reference.z_b, reference.eta_b = np.zeros(K), np.zeros(K), np.full(K, 0.1)
+    assert_same(machine, reference, X)
+    path = follow(reference, X, y)
+    history = run(machine, X, y, loss, step, "classify", 0.05, 16, sparse=sparse)
+    np.testing.assert_allclose(history["eta"], path, rtol=1e-10)
+    assert_same(machine, reference, X)
+
+
 @pytest.mark.parametrize("eviction", ["fifo", "coefficient", "term", "change"])
 def test_norma_follows_the_reference(eviction):
     """A schedule of t, offset, nu and eviction, without a trace."""

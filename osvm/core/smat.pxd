@@ -452,7 +452,11 @@ cdef inline void smat_axpy_two(SMat *w, Py_ssize_t k, Py_ssize_t m, double c, do
 
 
 cdef inline void smat_axpy(SMat *w, const double *c, const Row *x) noexcept nogil:
-    """w_k += c[k] x for every output; outputs with c[k] = 0 are left alone."""
+    """w_k += c[k] x for every output; outputs with c[k] = 0 are left alone.
+
+    A column changes by the same bits whichever way is taken, and so whatever the
+    other columns are.
+    """
     cdef Py_ssize_t k, n_active = 0, first = -1
     for k in range(w.n_out):
         n_active += c[k] != 0.0
@@ -478,20 +482,22 @@ cdef inline void smat_axpy(SMat *w, const double *c, const Row *x) noexcept nogi
         return
     if w.kind == WEIGHT_F32:
         for k in range(w.n_out):
-            (<float32_t *> w.work)[k] = <float32_t> (x.scale * c[k] / w.scale[k])
+            (<float32_t *> w.work)[k] = <float32_t> (
+                c[k] / w.scale[k] * x.scale)
         row_axpy_all(x, <const float32_t *> w.work, w.n_out, <float32_t *> w.v)
         if w.averaging:
             for k in range(w.n_out):
                 (<float32_t *> w.work)[k] = <float32_t> (
-                    x.scale * c[k] / w.scale[k] * w.avg_scale[k])
+                    c[k] / w.scale[k] * w.avg_scale[k] * x.scale)
             row_axpy_all(x, <const float32_t *> w.work, w.n_out, <float32_t *> w.u)
     else:
         for k in range(w.n_out):
-            (<float64_t *> w.work)[k] = x.scale * c[k] / w.scale[k]
+            (<float64_t *> w.work)[k] = c[k] / w.scale[k] * x.scale
         row_axpy_all(x, <const float64_t *> w.work, w.n_out, <float64_t *> w.v)
         if w.averaging:
             for k in range(w.n_out):
-                (<float64_t *> w.work)[k] = x.scale * c[k] / w.scale[k] * w.avg_scale[k]
+                (<float64_t *> w.work)[k] = (
+                    c[k] / w.scale[k] * w.avg_scale[k] * x.scale)
             row_axpy_all(x, <const float64_t *> w.work, w.n_out, <float64_t *> w.u)
 
 

@@ -288,7 +288,7 @@ def lasvm(
     gamma: float | str = "scale",
     epochs: int = 1,
     tol: float = 1e-3,
-    finish: bool = True,
+    finish: bool | str = "all",
     **options: Any,
 ) -> KernelClassifier:
     """LASVM: PROCESS each example, REPROCESS the active set, finish at the end.
@@ -301,8 +301,9 @@ def lasvm(
     C, kernel, gamma, epochs : as for `ol_svm`
     tol : float
         A pair of rows violates when their gradients differ by more.
-    finish : bool
-        After each epoch, REPROCESS until no active pair violates.
+    finish : "all", "active" or False
+        After each epoch, REPROCESS until no pair violates: of all rows, whose outputs are
+        known, or of the active set only, as published.
     **options
         Further parameters of `KernelClassifier`.
 
