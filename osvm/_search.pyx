@@ -39,14 +39,17 @@ cdef inline void hinge_of_all(double y, const double *f, Py_ssize_t n, double *x
                               double *loss_sum, double *error_sum) noexcept nogil:
     """xi of the hinge at n scores of one example; losses and errors are added up."""
     cdef Py_ssize_t k
-    cdef double z
+    cdef double z, gap, minus_y = -y
+    # errors of scores above 0, and of the others
+    cdef double above = 0.0 if y > 0.0 else 1.0, below = 1.0 if y > 0.0 else 0.0
     for k in range(n):
         z = y * f[k]
+        gap = 1.0 - z
         # a NaN is on the violating side, so that the sum is NaN
-        xi[k] = 0.0 if z >= 1.0 else -y
-        loss_sum[k] += 0.0 if z >= 1.0 else 1.0 - z
+        xi[k] = 0.0 if z >= 1.0 else minus_y
+        loss_sum[k] += 0.0 if z >= 1.0 else gap
     for k in range(n):
-        error_sum[k] += 1.0 if (f[k] > 0.0) != (y > 0.0) else 0.0
+        error_sum[k] += above if f[k] > 0.0 else below
 
 
 cdef inline bint all_fit(const double *eta, const double *c, const double *scale,
@@ -254,7 +257,7 @@ cdef class SearchLearner:
         cdef double *eta0_b
         cdef double *step_reg
         cdef double *t0
-        cdef double example, t, root
+        cdef double example, t, root, eta_b
         cdef double limit = 1e19 if w.kind == WEIGHT_F32 else 1e150
         with gil:
             f = <double *> <size_t> self._scratch.ctypes.data
@@ -319,7 +322,9 @@ cdef class SearchLearner:
             if self.fit_intercept:
                 root = sqrt(t)
                 for k in range(columns):
-                    b[k] -= (eta0_b[k] / root if eta0_b[k] > 0.0 else eta[k]) * example * c[k]
+                    eta_b = eta0_b[k] / root
+                    eta_b = eta_b if eta0_b[k] > 0.0 else eta[k]
+                    b[k] -= eta_b * example * c[k]
             for k in range(columns):
                 c[k] *= -eta[k] * example
             smat_axpy(w, c, row)
