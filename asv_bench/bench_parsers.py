@@ -4,6 +4,7 @@ Each class writes its file once, into a temporary folder.  ``track_`` figures
 are ratios taken in one run; a missing peer skips its benchmark.
 """
 
+import itertools
 import os
 import subprocess
 import sys
@@ -184,60 +185,115 @@ class TrainCommand:
     track_resident_megabytes.unit = "MB"
 
 
+def generated_documents(count, seed=0):
+    """Documents of 20 topics and their labels."""
+    rng = np.random.default_rng(seed)
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = np.array(["".join(rng.choice(letters, rng.integers(2, 11))) for _ in range(60_000)])
+    ranks = 1 / np.arange(10, 60_010) ** 1.05
+    topics = []
+    for _ in range(20):
+        p = ranks * rng.lognormal(0, 1.0, 60_000)
+        topics.append(np.cumsum(p / p.sum()))
+    labels = rng.integers(0, 20, count)
+    documents = []
+    for k in labels:
+        n = int(rng.lognormal(5.0, 0.7)) + 5
+        documents.append(" ".join(words[np.searchsorted(topics[k], rng.random(n))]))
+    return documents, labels
+
+
+def news20_documents():
+    """20 Newsgroups as text: the words of its term counts, in random order.
+
+    Returns training documents and labels, test documents and labels.
+    """
+    import gzip
+
+    from scipy.sparse import csr_array, load_npz
+
+    from asv_bench.common import DATA
+
+    if not (DATA / "news20_counts.npz").exists():
+        raise NotImplementedError("set OSVM_DATA to the folder with news20_counts.npz")
+    counts = csr_array(load_npz(DATA / "news20_counts.npz"))
+    labels = np.load(DATA / "news20_labels.npz")
+    with gzip.open(DATA / "news20_counts_vocab.txt.gz", "rt", encoding="utf-8") as file:
+        words = np.array(file.read().split("\n"), dtype=object)
+    rng = np.random.default_rng(0)
+    documents = []
+    for a, b in itertools.pairwise(counts.indptr.tolist()):
+        columns = np.repeat(counts.indices[a:b], counts.data[a:b])
+        rng.shuffle(columns)
+        documents.append(" ".join(words[columns]))
+    n, y = int(labels["n_train"]), labels["y"]
+    return documents[:n], y[:n], documents[n:], y[n:]
+
+
 class TextToModel:
-    """Documents to a fitted classifier, the size of 20 Newsgroups' training part."""
+    """Documents to a fitted classifier, with 20 Newsgroups' training part and its size.
 
-    timeout = 600
-    n_documents = scaled(11_314, 500)
+    ``passes=12`` lets both learners take the twelve passes after which SGDClassifier's own
+    rule stops on these data; ``passes="default"`` leaves each its own number.
+    """
 
-    def setup(self):
-        rng = np.random.default_rng(0)
-        letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-        words = np.array(
-            ["".join(rng.choice(letters, rng.integers(2, 11))) for _ in range(60_000)]
-        )
-        ranks = 1 / np.arange(10, 60_010) ** 1.05
-        topics = []
-        for _ in range(20):
-            p = ranks * rng.lognormal(0, 1.0, 60_000)
-            topics.append(np.cumsum(p / p.sum()))
-        self.labels = rng.integers(0, 20, self.n_documents)
-        self.documents = []
-        for k in self.labels:
-            n = int(rng.lognormal(5.0, 0.7)) + 5
-            self.documents.append(" ".join(words[np.searchsorted(topics[k], rng.random(n))]))
+    params = (["20 Newsgroups", "generated"], [12, "default"])
+    param_names = ("documents", "passes")
+    timeout = 1200
 
-    def _osvm(self):
+    def setup(self, source, passes):
+        if source == "generated":
+            n = scaled(11_314, 500)
+            documents, labels = generated_documents(n + n // 2)
+            self.train, self.test = documents[:n], documents[n:]
+            self.y, self.y_test = labels[:n], labels[n:]
+        elif bench_scale() < 1:
+            raise NotImplementedError
+        else:
+            self.train, self.y, self.test, self.y_test = news20_documents()
+
+    def _osvm(self, passes, seed=0):
         import osvm
         from osvm.stream import HashingTokenizer
 
-        X = HashingTokenizer().transform(self.documents)
-        return osvm.LinearClassifier(random_state=0).fit(X, self.labels), X
+        options = {} if passes == "default" else {"epochs": passes}
+        X = HashingTokenizer().transform(self.train)
+        return osvm.LinearClassifier(random_state=seed, **options).fit(X, self.y)
 
-    def _sklearn(self):
-        from sklearn.feature_extraction.text import HashingVectorizer
-        from sklearn.linear_model import SGDClassifier
-
-        X = HashingVectorizer().transform(self.documents)
-        return SGDClassifier(random_state=0).fit(X, self.labels), X
-
-    def time_tokenize(self):
-        from osvm.stream import HashingTokenizer
-
-        HashingTokenizer().transform(self.documents)
-
-    def time_text_to_model(self):
-        self._osvm()
-
-    def track_times_faster_than_scikit_learn(self):
+    def _sklearn(self, passes, seed=0):
         try:
-            import sklearn  # noqa: F401
+            from sklearn.feature_extraction.text import HashingVectorizer
+            from sklearn.linear_model import SGDClassifier
         except ImportError:
             raise NotImplementedError from None
-        ours, theirs = interleaved(self._osvm, self._sklearn, 1)
+
+        options = {} if passes == "default" else {"max_iter": passes, "tol": None}
+        X = HashingVectorizer().transform(self.train)
+        return SGDClassifier(random_state=seed, **options).fit(X, self.y)
+
+    def time_tokenize(self, source, passes):
+        from osvm.stream import HashingTokenizer
+
+        HashingTokenizer().transform(self.train)
+
+    def time_text_to_model(self, source, passes):
+        self._osvm(passes)
+
+    def track_times_faster_than_scikit_learn(self, source, passes):
+        ours, theirs = interleaved(lambda: self._osvm(passes), lambda: self._sklearn(passes), 2)
         return theirs / ours
 
     track_times_faster_than_scikit_learn.unit = "x"
+
+    def track_points_of_accuracy_over_scikit_learn(self, source, passes, seeds=3):
+        from osvm.stream import HashingTokenizer
+
+        Z = HashingTokenizer().transform(self.test)  # the same columns as HashingVectorizer's
+        ours = [self._osvm(passes, seed).score(Z, self.y_test) for seed in range(seeds)]
+        theirs = [self._sklearn(passes, seed).score(Z, self.y_test) for seed in range(seeds)]
+        return 100 * (np.mean(ours) - np.mean(theirs))
+
+    track_points_of_accuracy_over_scikit_learn.unit = "points"
 
 
 __all__ = ["SvmlightFile", "TextToModel", "TrainCommand"]

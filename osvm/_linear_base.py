@@ -27,7 +27,7 @@ from osvm._base import (
 )
 from osvm._callbacks import EpochWatch
 from osvm._compat import CallbackSupport
-from osvm._linear_fit import Plan, objective, run, train, visiting_order
+from osvm._linear_fit import Plan, learn, objective, run, train, visiting_order
 from osvm._linear_one import OneExample
 from osvm._platt import Platt
 from osvm._progress import make_progress
@@ -269,6 +269,7 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
         targets: Array,
         weight: Array | None,
         platt: Platt | None = None,
+        curvature: float = 0.0,
     ) -> None:
         """Learn one block of a stream in the order of its rows; all of it or nothing."""
         record = self._new_record(source.n_rows)
@@ -288,6 +289,7 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
                     record,
                     platt=platt,
                     threads=self._threads(),
+                    curvature=curvature,
                 )
             except KeyboardInterrupt:
                 raise
@@ -300,7 +302,19 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
             if platt is not None:
                 scores = np.empty((source.n_rows, learner.weights.n_out))
                 kept = {**(record or {}), "score": scores}
-            self._threads().run(learner, source, targets, None, 0, -1, weight, kept, undo=True)
+            learn(
+                learner,
+                source,
+                targets,
+                None,
+                0,
+                source.n_rows,
+                weight,
+                kept,
+                self._threads(),
+                curvature,
+                undo=True,
+            )
             if platt is not None:
                 platt.learn(scores, targets)
         self._store_record(record, source.n_rows, fresh=False)

@@ -121,7 +121,9 @@ class Threads:
         if self.n_jobs > 1 and record is None and type(learner) is SGDLearner:
             way = self._way(learner, X, stop - start)
         if way is None:
-            learner.run(X, targets, order, start, stop, weight, record, undo)
+            # learners with a step size per weight undo by copies, not here
+            options = (undo,) if undo else ()
+            learner.run(X, targets, order, start, stop, weight, record, *options)
             return
         if X.largest < 0.0:
             X.largest = largest_magnitude(X)

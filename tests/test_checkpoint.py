@@ -1,6 +1,7 @@
 """Checkpoints: interrupted anywhere, the run ends with the same bytes."""
 
 import io
+import itertools
 import os
 import signal
 import subprocess
@@ -104,48 +105,108 @@ for X, y in run.stream(reader, epochs=2):
 """
 
 
-def kill_and_resume(kills, tmp_path, seed):
-    """Start, kill at a random moment, start again ...; the final bytes each time it ends."""
-    rng = np.random.default_rng(seed)
+def start(path, source):
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(source), str(path)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "OSVM_NO_SKLEARN": "1"},
+    )
+
+
+def finish(child):
+    """Wait for its end; its exit status."""
+    child.stdout.read()
+    child.stdout.close()
+    return child.wait()
+
+
+def kill_and_resume(kills, tmp_path):
+    """Kill a run at a random moment, take it to its end, compare; `kills` times.
+
+    Returns the examples that each run had saved when it was killed.
+    """
+    rng = np.random.default_rng(0)
     source = tmp_path / "data.svm"
-    source.write_bytes(lines(6000, 1))
-    command = [sys.executable, "-c", CHILD, str(source)]
-    environment = {**os.environ, "OSVM_NO_SKLEARN": "1"}
-    subprocess.run([*command, str(tmp_path / "whole.osvm")], check=True, env=environment)
+    source.write_bytes(lines(3000, 1))
+    child = start(tmp_path / "whole.osvm", source)
+    child.stdout.readline()
+    began = time.perf_counter()
+    assert finish(child) == 0
+    duration = time.perf_counter() - began
     expected = (tmp_path / "whole.osvm").read_bytes()
     path = tmp_path / "killed.osvm"
-    done = 0
-    while True:
-        child = subprocess.Popen([*command, str(path)], stdout=subprocess.PIPE, env=environment)
+    done, held = 0, []
+    while done < kills:
+        child = start(path, source)
         child.stdout.readline()
-        if done < kills:
-            time.sleep(rng.random() * 0.25)
-            child.send_signal(signal.SIGKILL)
-        code = child.wait()
-        child.stdout.close()
-        if code == 0:
+        time.sleep(rng.random() * duration)
+        child.send_signal(signal.SIGKILL)
+        code = finish(child)
+        if code == 0:  # it was quicker than the signal: not a kill
             assert path.read_bytes() == expected
             path.unlink()
-            if done >= kills:
-                break
-        else:
-            assert code == -signal.SIGKILL
-            done += 1
-            if path.exists():
-                osvm.load(path)  # never a broken one
-    return done
+            continue
+        assert code == -signal.SIGKILL
+        done += 1
+        held.append(0)
+        if path.exists():
+            osvm.load(path)  # never a broken one
+            held[-1] = osvm.io.read_header(path)["stream"]["n_seen"]
+        assert finish(start(path, source)) == 0
+        assert path.read_bytes() == expected
+        assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
+        path.unlink()
+    return held
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_killed_runs_end_with_the_same_bytes(tmp_path):
-    assert kill_and_resume(2, tmp_path, 0) == 2
+    assert len(kill_and_resume(2, tmp_path)) == 2
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_fifty_kills(tmp_path):
     """After every single kill the run is taken to its end and compared."""
-    for k in range(50):
-        folder = tmp_path / str(k)
-        folder.mkdir()
-        assert kill_and_resume(1, folder, k) == 1
+    held = kill_and_resume(50, tmp_path)
+    assert len(held) == 50
+    assert len(set(held)) > 10  # the moments were spread over the run
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+@pytest.mark.parametrize("call", ["open", "fsync", "replace"])
+def test_killed_within_a_save(tmp_path, call):
+    """Killed right before or right after one system call of a save, not at a lucky moment."""
+    run(tmp_path / "whole.osvm")
+    expected = (tmp_path / "whole.osvm").read_bytes()
+    for at, before in ((1, True), (2, False), (3, True), (7, False)):
+        path = tmp_path / f"{at}.osvm"
+        child = os.fork()
+        if child == 0:
+            try:
+                _kill_at(call, at, before)
+                run(path)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        if path.exists():
+            osvm.load(path)
+        run(path)
+        assert path.read_bytes() == expected
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
+
+
+def _kill_at(name, at, before):
+    """Let this process die at call number `at` of a function of `os`."""
+    real, count = getattr(os, name), itertools.count(1)
+
+    def call(*args, **kwargs):
+        mine = next(count) == at
+        if mine and before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = real(*args, **kwargs)
+        if mine:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(os, name, call)

@@ -6,6 +6,7 @@ import importlib
 import io as bytes_io
 import json
 import os
+import pkgutil
 import stat
 import zipfile
 
@@ -16,7 +17,9 @@ from scipy.sparse import csr_array
 import osvm
 from osvm import io
 from osvm._archive import DIGEST, npy_prefix
+from osvm._base import OnlineEstimator
 from osvm._encode import decode, encode
+from osvm.kernel import SOLVERS
 
 rng = np.random.default_rng(0)
 X = csr_array(rng.normal(size=(60, 12)) * (rng.random((60, 12)) < 0.4))
@@ -28,28 +31,52 @@ Y = {
     None: None,
 }
 
-# Every class of the registry, in the variants whose state differs.
+# Every estimator, in the variants whose state differs.
 VARIANTS = [
     ("LinearClassifier", "binary", {}),
     ("LinearClassifier", "binary", {"average": True, "class_weight": "balanced"}),
     ("LinearClassifier", "binary", {"loss": "logistic"}),
+    ("LinearClassifier", "binary", {"probability": True}),
+    ("LinearClassifier", "binary", {"solver": "dual", "reg": 1.0, "epochs": 99}),
+    ("LinearClassifier", "binary", {"schedule": "smd"}),
+    ("LinearClassifier", "multi", {"solver": "dual", "reg": 1.0, "epochs": 99}),
     ("LinearClassifier", "multi", {"loss": "softmax"}),
     ("LinearClassifier", "multi", {"average": 10, "batch_size": 7, "class_weight": {"a": 2.0}}),
     ("LinearRegressor", "number", {"loss": "huber"}),
+    ("LinearRegressor", "number", {"average": True, "schedule": "inverse_sqrt"}),
     ("LinearNovelty", None, {}),
     ("AlmaClassifier", "binary", {}),
+    ("AlmaClassifier", "binary", {"p": 4.0, "epochs": 2, "shuffle": True}),
     ("KernelClassifier", "binary", {}),
+    ("KernelClassifier", "binary", {"nu": 0.2, "schedule": "inverse_sqrt"}),
     ("KernelClassifier", "multi", {"budget": 10}),
+    *(("KernelClassifier", "binary", {"solver": name, "fit_intercept": name == "lasvm"})
+      for name in SOLVERS if name != "buffer"),
+    ("KernelClassifier", "multi", {"solver": "ol_svm"}),
     ("KernelRegressor", "number", {}),
+    ("KernelRegressor", "number", {"schedule": "constant", "budget": 10}),
     ("KernelNovelty", None, {}),
 ]  # fmt: skip
 
 
+def test_every_estimator_is_in_the_list():
+    """A new estimator must be known to model files and pass the tests below."""
+    for found in pkgutil.walk_packages(osvm.__path__, "osvm."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+    waiting, classes = [OnlineEstimator], set()
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        public = not any(part.startswith("_") for part in cls.__module__.split("."))
+        if public and not cls.__name__.startswith("_") and cls.__module__.startswith("osvm."):
+            classes.add((cls.__name__, cls.__module__))
+    assert classes == set(io.CLASSES.items())
+    assert {name for name, _ in classes} == {name for name, _, _ in VARIANTS}
+
+
 def make(name, target, params):
-    try:
-        cls = getattr(importlib.import_module(io.CLASSES[name]), name)
-    except (ImportError, AttributeError):
-        pytest.skip(f"{name} is not there")
+    cls = getattr(importlib.import_module(io.CLASSES[name]), name)
     model = cls(random_state=3, **params)
     y = Y[target]
     return model.fit(X) if y is None else model.fit(X, y)
@@ -138,12 +165,12 @@ def check_damaged_files(count, name, target, params, tmp_path):
         else:
             assert scores(loaded).tobytes() == expected
             assert changed == data
-    assert refused > 0.95 * count
+    assert refused > 0.9 * count  # now and then the damage leaves every byte as it was
 
 
 @each
 def test_damaged_files_are_refused(name, target, params, tmp_path):
-    check_damaged_files(150, name, target, params, tmp_path)
+    check_damaged_files(60, name, target, params, tmp_path)
 
 
 @pytest.mark.slow
@@ -158,7 +185,7 @@ def test_damaged_and_sealed_files_do_no_harm(name, target, params, tmp_path):
     data = saved_bytes(make(name, target, params), tmp_path)
     rng = np.random.default_rng(2)
     path = tmp_path / "damaged.osvm"
-    for _ in range(150):
+    for _ in range(60):
         path.write_bytes(seal(damage(rng, data)))
         with contextlib.suppress(ValueError, AttributeError):  # it may be unfit for X
             scores(osvm.load(path))

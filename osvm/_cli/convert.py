@@ -16,6 +16,7 @@ from osvm._archive import replacing
 from osvm._cli.inputs import add_input_arguments, open_input
 from osvm._cli.report import Report, add_report_arguments, say, say_skipped
 from osvm.stream.formats import guess_format
+from osvm.stream.parquet import N_FEATURES
 
 TARGETS = ("svmlight", "vw", "csv", "parquet")
 MAX_CSV_COLUMNS = 10_000
@@ -159,20 +160,26 @@ def _to_parquet(arguments: argparse.Namespace, reader: Any) -> dict[str, Any]:
     if arguments.output == "-":
         raise ValueError("Parquet cannot go to standard output")
     report = Report(arguments, reader, table=False)
+    labels = Labels(arguments)
     writer: Any = None
     rows = values = 0
     with replacing(arguments.output) as file:
         for X, y, *weight in reader:
             ends = pa.array(X.indptr.astype(np.int32))
+            kind = np.int64 if X.shape[1] > 2**31 - 1 else np.int32
             columns = {
-                "indices": pa.ListArray.from_arrays(ends, pa.array(X.indices)),
+                "indices": pa.ListArray.from_arrays(ends, pa.array(X.indices.astype(kind))),
                 "values": pa.ListArray.from_arrays(ends, pa.array(X.data)),
             }
             if y is not None:
-                columns["label"] = pa.array(np.asarray(y).tolist())
+                columns["label"] = pa.array(
+                    np.asarray(y).tolist()
+                    if arguments.labels is None
+                    else labels.numbers(y, X.shape[0])
+                )
             if weight:
                 columns["weight"] = pa.array(weight[0])
-            table = pa.table(columns)
+            table = pa.table(columns).replace_schema_metadata({N_FEATURES: str(X.shape[1])})
             if writer is None:
                 writer = pq.ParquetWriter(file, table.schema)
             writer.write_table(table)
@@ -182,4 +189,5 @@ def _to_parquet(arguments: argparse.Namespace, reader: Any) -> dict[str, Any]:
         if writer is None:
             raise ValueError(f"{reader.name}: no rows")
         writer.close()
+    labels.save()
     return {**report.finish(), "rows": rows, "values": values}

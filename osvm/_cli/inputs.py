@@ -118,7 +118,13 @@ def open_input(
 
 def _common(arguments: argparse.Namespace, format: str) -> dict[str, Any]:
     options: dict[str, Any] = {"dtype": arguments.dtype}
-    if format != "parquet":
+    if format == "parquet":
+        for flag in ("skip_errors", "max_line"):
+            if getattr(arguments, flag):
+                arguments.parser.error(
+                    f"--{flag.replace('_', '-')} is for lines, which Parquet does not have"
+                )
+    else:
         options["on_error"] = "skip" if arguments.skip_errors else "raise"
         if arguments.max_line is not None:
             options["max_line"] = arguments.max_line
@@ -144,6 +150,9 @@ def _table_options(arguments: argparse.Namespace, format: str, label_type: str) 
     if format == "parquet":
         options.update(
             indices=arguments.indices, values=arguments.values, n_features=arguments.n_features
+        )
+        options["label_type"] = arguments.label_type or (
+            label_type if label_type != "str" else None
         )
         return options
     options["label_type"] = arguments.label_type or label_type
@@ -191,20 +200,20 @@ def _open_like(arguments: argparse.Namespace, source: Any, saved: dict[str, Any]
         options["labelled"] = not arguments.unlabelled
     elif arguments.unlabelled:
         options["label"] = options["weight"] = None
-    elif format == "csv":
-        options = _without_missing_columns(source, options)
+    elif format in ("csv", "parquet"):
+        options = _without_missing_columns(source, format, options)
     return read(source, format, **options)
 
 
-def _without_missing_columns(source: Any, options: dict[str, Any]) -> dict[str, Any]:
+def _without_missing_columns(source: Any, format: str, options: dict[str, Any]) -> dict[str, Any]:
     """Data to be predicted need neither labels nor weights."""
-    if options.get("header") is not True or not _seekable(source) or source == "-":
+    if options.get("header", True) is not True or source == "-":
         return options
     for name in ("label", "weight"):
         if options.get(name) is None:
             continue
         try:
-            read(source, "csv", **options).close()
+            read(source, format, **options).close()
             break
         except ValueError as error:
             if f"no column {options[name]!r}" in str(error):

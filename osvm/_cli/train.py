@@ -111,7 +111,8 @@ def _label_type(arguments: argparse.Namespace) -> str:
 
 
 def _numeric(reader: Any) -> bool:
-    return reader.config().get("label_type") != "str"
+    numeric = getattr(reader, "numeric_labels", None)
+    return reader.config().get("label_type") != "str" if numeric is None else numeric
 
 
 def _must_stream(arguments: argparse.Namespace) -> bool:

@@ -2,13 +2,15 @@
 
 from osvm.stream._base import Reader
 from osvm.stream._text import HashingTokenizer
+from osvm.stream.csv import CsvReader
 from osvm.stream.formats import read
 from osvm.stream.iterables import IterableReader
+from osvm.stream.jsonl import JsonlReader
 from osvm.stream.open import FormatError
+from osvm.stream.parquet import ParquetReader
 from osvm.stream.progressive import ProgressiveResult, progressive_validate
 from osvm.stream.shuffle import ShuffledReader
 from osvm.stream.svmlight import SvmlightReader
-from osvm.stream.table import CsvReader, JsonlReader, ParquetReader
 from osvm.stream.text import TextReader
 from osvm.stream.vw import VwReader
 

@@ -6,9 +6,11 @@ import os
 from typing import Any
 
 from osvm.stream._base import Reader
+from osvm.stream.csv import CsvReader
+from osvm.stream.jsonl import JsonlReader
 from osvm.stream.open import FormatError
+from osvm.stream.parquet import ParquetReader
 from osvm.stream.svmlight import SvmlightReader
-from osvm.stream.table import CsvReader, JsonlReader, ParquetReader
 from osvm.stream.text import TextReader
 from osvm.stream.vw import VwReader
 
@@ -32,6 +34,8 @@ SUFFIXES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".parquet": "parquet",
+    ".arrow": "parquet",
+    ".feather": "parquet",
 }
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 

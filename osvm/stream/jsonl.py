@@ -1,0 +1,107 @@
+"""Reader of JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from osvm.stream._text import HashingTokenizer
+from osvm.stream.records import RecordReader
+
+
+class JsonlReader(RecordReader):
+    """Batches from JSON lines: one object a line.
+
+    Parameters are those of `CsvReader` without the ones that concern separators.  Labels are
+    strings or numbers (as text with ``label_type="str"``); a text field is a string; a number
+    field a number.  `features` must be given when there is no `text`.
+
+    Examples
+    --------
+    >>> import io
+    >>> from osvm.stream import JsonlReader
+    >>> data = io.BytesIO(b'{"stars": 5, "body": "Good"}\\n{"stars": 1, "body": "Awful"}\\n')
+    >>> X, y = next(JsonlReader(data, label="stars", text="body", label_type="int"))
+    >>> y
+    array([5, 1])
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        label: str | None = "label",
+        text: str | Sequence[str] | None = None,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        label_type: str = "str",
+        tokenizer: HashingTokenizer | dict | None = None,
+        batch_size: int = 4096,
+        dtype: Any = np.float32,
+        on_error: str = "raise",
+        max_line: int = 1 << 25,
+    ) -> None:
+        if text is None and features is None:
+            raise ValueError("JSON lines need text=... or features=...")
+        super().__init__(
+            source,
+            label=label,
+            text=text,
+            features=features,
+            weight=weight,
+            label_type=label_type,
+            tokenizer=tokenizer,
+            batch_size=batch_size,
+            dtype=dtype,
+            on_error=on_error,
+            max_line=max_line,
+        )
+        self._settle()
+
+    def _next_record(self) -> list[Any] | None:
+        lines = self.lines
+        while True:
+            if not self._fill():
+                return None
+            end = lines.buffer.index(b"\n", lines.start)
+            line = bytes(lines.buffer[lines.start : end])
+            lines.start = end + 1
+            self._line += 1
+            if line.strip():
+                break
+        try:
+            record = json.loads(line.decode(), parse_constant=_refuse_constant)
+        except json.JSONDecodeError as error:
+            raise ValueError(error.colno, f"not JSON: {error.msg}") from None
+        except UnicodeDecodeError as error:
+            raise ValueError(error.start + 1, "the line is not UTF-8") from None
+        except RecursionError:
+            raise ValueError(1, "the JSON is nested too deeply") from None
+        if not isinstance(record, dict):
+            raise ValueError(1, "the line is not a JSON object")
+        fields = []
+        texts = self.text or ()
+        for name in self._columns():
+            value = record.get(name)
+            if isinstance(value, str):
+                fields.append(value.encode("utf-8", "replace"))
+            elif isinstance(value, (int, float)) and not isinstance(value, bool):
+                if name in texts:
+                    raise ValueError(1, f"the field {name!r} is not text")
+                fields.append(repr(value).encode())
+            elif isinstance(value, bool) and name == self.label:
+                fields.append(str(value).lower().encode())
+            else:
+                missing = "missing" if value is None else f"a {type(value).__name__}"
+                raise ValueError(1, f"the field {name!r} is {missing}")
+        return fields
+
+    def config(self) -> dict[str, Any]:
+        return {"format": "jsonl", **super().config()}
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(1, f"{text} is not a finite number")

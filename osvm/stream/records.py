@@ -1,0 +1,200 @@
+"""What readers of records with named fields share: CSV and JSON lines.
+
+A record's features come either from text columns, through the compiled
+tokenizer, or from number columns, one column of X each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from osvm.stream._base import Reader, check_dtype
+from osvm.stream._builder import CsrBuilder
+from osvm.stream._lines import LineSource, LineTooLong
+from osvm.stream._scan import read_double
+from osvm.stream._text import HashingTokenizer
+from osvm.stream.open import FormatError
+from osvm.stream.text import (
+    MAX_VALUES,
+    check_label_type,
+    label_array,
+    make_tokenizer,
+    read_label,
+)
+
+
+def as_names(names: str | Sequence[str] | None) -> list[str] | None:
+    if names is None:
+        return None
+    return [names] if isinstance(names, str) else [str(name) for name in names]
+
+
+class RecordReader(Reader):
+    """Rows from records: what CSV and JSON lines share."""
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        label: str | None,
+        text: str | Sequence[str] | None,
+        features: Sequence[str] | None,
+        weight: str | None,
+        label_type: str,
+        tokenizer: HashingTokenizer | dict | None,
+        batch_size: int,
+        dtype: Any,
+        on_error: str,
+        max_line: int,
+    ) -> None:
+        super().__init__(batch_size=batch_size, on_error=on_error)
+        if text is not None and features is not None:
+            raise ValueError("give text or features, not both")
+        self.dtype = check_dtype(dtype)
+        self.label, self.weight = label, weight
+        self.text = as_names(text)
+        self.features = as_names(features)
+        self.label_type = check_label_type(label_type)
+        self.weighted = weight is not None
+        self.tokenizer = make_tokenizer(tokenizer) if self.text else None
+        self.lines = LineSource(source, max_line=max_line)
+        self.name = self.lines.name
+        self._line = 0  # lines used so far
+        self._builder = CsrBuilder()
+
+    def _next_record(self) -> list[Any] | None:
+        """Label, weight and inputs (each only where asked for); None at the end.
+
+        Raises ValueError(column, reason) for a malformed record, having passed over it.
+        """
+        raise NotImplementedError
+
+    def _read_batch(self) -> tuple | None:
+        labels: list = []
+        weights: list = []
+        numbers: list = []
+        rows = 0
+        add = self.tokenizer.add if self.tokenizer is not None else None
+        while rows < self.batch_size and self._builder.n_values < MAX_VALUES:
+            line = self._line + 1
+            try:
+                record = self._next_record()
+                if record is None:
+                    break
+                label, weight, inputs = self._read_fields(record)
+            except ValueError as error:
+                column, reason = error.args if len(error.args) == 2 else (1, str(error))
+                self._malformed(FormatError(self.name, line, column, reason))
+                continue
+            if add is not None:
+                add(self._builder, inputs)
+            else:
+                numbers.append(inputs)
+            if label is not None:
+                labels.append(label)
+            if weight is not None:
+                weights.append(weight)
+            rows += 1
+        if not rows:
+            return None
+        if add is not None:
+            X = self._matrix(*self._builder.take(self.dtype))
+        else:
+            with np.errstate(over="ignore"):
+                X = csr_array(np.array(numbers, dtype=self.dtype).reshape(rows, self.n_features))
+        y = label_array(labels, self.label_type) if self.label is not None else None
+        return (X, y, np.array(weights)) if self.weighted else (X, y)
+
+    def _read_fields(self, record: list[Any]) -> tuple[Any, float | None, Any]:
+        """Label, weight and inputs from the fields of a record."""
+        k = 0
+        label = weight = None
+        if self.label is not None:
+            label = read_label(record[0], self.label_type)
+            k = 1
+        if self.weight is not None:
+            weight = self._number(record[k], self.weight)
+            if weight < 0:
+                raise ValueError(f"the weight {weight} is negative")
+            k += 1
+        if self.text is not None:
+            return label, weight, b" ".join(record[k:])
+        assert self.features is not None
+        values = [self._number(field, name) for field, name in zip(record[k:], self.features)]
+        return label, weight, values
+
+    def _number(self, field: bytes, name: str) -> float:
+        value = read_double(field.strip())
+        if value is None or (self.dtype == np.float32 and abs(value) > 3.4028235e38):
+            raise ValueError(f"column {name!r} holds {field[:40]!r}, which is not a finite number")
+        return value
+
+    def _columns(self) -> list[str]:
+        """Names of the fields of a record, in the order that `_read_fields` wants."""
+        out = [name for name in (self.label, self.weight) if name is not None]
+        return out + (self.text or self.features or [])
+
+    def _settle(self) -> None:
+        """Set the number of columns once the names are known."""
+        if self.tokenizer is not None:
+            self.n_features = self.tokenizer.n_features
+        else:
+            assert self.features is not None
+            if not self.features:
+                raise ValueError(f"{self.name} has no column left for the features")
+            self.n_features = len(self.features)
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the columns of X; None when they are hashed."""
+        return self.features
+
+    def _position(self) -> dict[str, Any]:
+        return {"offset": self.lines.offset, "line": self._line}
+
+    def _go(self, position: dict[str, Any]) -> None:
+        self.lines.seek(int(position["offset"]))
+        self._line = int(position["line"])
+
+    @property
+    def bytes_read(self) -> int:
+        return self.lines.offset
+
+    @property
+    def progress(self) -> tuple[int, int] | None:
+        size, position = self.lines.bytes.size, self.lines.bytes.position
+        return None if size is None or position is None else (position, size)
+
+    def close(self) -> None:
+        self.lines.close()
+
+    def _fill(self) -> bool:
+        """Whether a line is at hand; passes over lines that are too long."""
+        lines = self.lines
+        while lines.start >= lines.stop:
+            try:
+                if not lines.fill():
+                    return False
+            except LineTooLong:
+                lines.discard_line()
+                self._line += 1
+                raise ValueError(
+                    1, f"the line is longer than max_line={lines.max_line} bytes"
+                ) from None
+            if lines.offset == 0 and lines.buffer[:3] == b"\xef\xbb\xbf":
+                lines.start = 3
+        return True
+
+    def config(self) -> dict[str, Any]:
+        return {
+            "label": self.label,
+            "text": self.text,
+            "features": self.features,
+            "weight": self.weight,
+            "label_type": self.label_type,
+            "tokenizer": None if self.tokenizer is None else self.tokenizer.config(),
+        }
