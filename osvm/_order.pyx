@@ -100,7 +100,7 @@ def windowed(Py_ssize_t n, uint64_t seed, Py_ssize_t block=DEF_BLOCK,
     window : int
         Blocks per window.
     """
-    cdef Py_ssize_t n_blocks, b, first = 0, stop, size, k, filled = 0
+    cdef Py_ssize_t n_blocks, b, first = 0, stop, size, k, _k, filled = 0
     cdef Random r
     order = np.empty(n, dtype=np.int64)
     if n == 0:
@@ -119,7 +119,7 @@ def windowed(Py_ssize_t n, uint64_t seed, Py_ssize_t block=DEF_BLOCK,
             size = 0
             for b in range(first, stop):
                 next_row[b - first] = block_view[b] * block
-                for k in range(min(block, n - block_view[b] * block)):
+                for _k in range(min(block, n - block_view[b] * block)):
                     view[filled + size] = b - first
                     size += 1
             permute(&view[filled], size, &r)

@@ -12,8 +12,8 @@ from libc.stdint cimport int32_t, int64_t
 from osvm._sgd cimport ERROR_ABSOLUTE, ERROR_CLASS, NOT_FINITE, DONE, STEP_TOO_LARGE, Options
 from osvm.core.loss cimport Loss, loss_value_xi
 from osvm.core.row cimport (
-    OSVM_PREFETCH, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Row, Rows, row_value, rows_get, sparse_axpy, sparse_axpy_both,
-    sparse_axpy_norm, sparse_dot, sparse_dot_ahead,
+    OSVM_PREFETCH, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Row, Rows, row_value, rows_get,
+    sparse_axpy, sparse_axpy_both, sparse_axpy_norm, sparse_dot, sparse_dot_ahead,
 )
 from osvm.core.step cimport Step, step_next
 from osvm.core.svec cimport (
