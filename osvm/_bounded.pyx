@@ -20,7 +20,7 @@ import numpy as np
 from libc.math cimport floor
 from libc.stdint cimport int64_t
 
-from osvm._dual_steps cimport full_sq_norm
+from osvm._dual_steps cimport is_plain
 from osvm._rows cimport RowSource
 from osvm._sgd cimport SGDLearner
 from osvm.core.row cimport Row, rows_get
@@ -28,12 +28,13 @@ from osvm.core.row cimport Row, rows_get
 
 def sq_norm(RowSource X, Py_ssize_t i):
     """||x_i||^2, also where columns repeat."""
-    cdef double[::1] scratch = np.zeros(X.rows.n_features)
+    cdef double[::1] scratch
     cdef Row row
     if not 0 <= i < X.rows.n_rows:
         raise IndexError(f"row {i} of {X.rows.n_rows}")
     rows_get(&X.rows, i, &row)
-    return full_sq_norm(&row, &scratch[0])
+    scratch = np.zeros(1 if is_plain(&row) else X.rows.n_features)
+    return bounded_sq_norm(&row, &scratch[0])
 
 
 def bounded_weight(SGDLearner learner, RowSource X, double curvature, order, Py_ssize_t start,
@@ -58,35 +59,45 @@ def bounded_weight(SGDLearner learner, RowSource X, double curvature, order, Py_
     cdef const int64_t[::1] order_view
     cdef const int64_t *at = NULL
     cdef double[::1] out, scratch
-    cdef Py_ssize_t lowered
+    cdef double *zeros = NULL
+    cdef Py_ssize_t lowered = 0, n = start
     changed = np.ones(X.rows.n_rows) if weight is None else np.array(weight)
-    out, scratch = changed, np.zeros(X.rows.n_features)
+    out = changed
     if order is not None:
         order_view = order
         at = &order_view[0]
-    if start == stop:
-        return weight
-    with nogil:
-        lowered = lower(learner, X, curvature, at, start, stop, &out[0], &scratch[0])
+    while n < stop:
+        with nogil:
+            lowered += lower(learner, X, curvature, at, start, &n, stop, &out[0], zeros)
+        if n < stop:                    # a row repeats columns: its norm needs room
+            scratch = np.zeros(X.rows.n_features)
+            zeros = &scratch[0]
     return changed if lowered else weight
 
 
 cdef Py_ssize_t lower(SGDLearner learner, RowSource X, double curvature, const int64_t *order,
-                      Py_ssize_t start, Py_ssize_t stop, double *weight,
+                      Py_ssize_t start, Py_ssize_t *at, Py_ssize_t stop, double *weight,
                       double *scratch) noexcept nogil:
-    """Lower the weights that are too large; how many."""
+    """Lower the weights that are too large from `at` on; how many.
+
+    Stops at a row that may repeat columns when there is no scratch.
+    """
     cdef Py_ssize_t n, i, lowered = 0
     cdef Row row
     cdef double t, size, c, largest = X.largest, batch = learner.options.batch_size
-    for n in range(start, stop):
+    for n in range(at[0], stop):
         i = n if order == NULL else order[n]
         c = weight[i]
         t = learner.t + 1.0 + floor((learner.pending + (n - start)) / batch)
         rows_get(&X.rows, i, &row)
         # However often columns repeat, this bounds the norm, and settles it for many.
         size = largest * row.count
-        if largest >= 0.0 and bounded_at(learner, c, curvature, t, size * size) == c:
-            continue
-        weight[i] = bounded_at(learner, c, curvature, t, full_sq_norm(&row, scratch))
-        lowered += weight[i] != c
+        if largest < 0.0 or bounded_at(learner, c, curvature, t, size * size) != c:
+            size = bounded_sq_norm(&row, scratch)
+            if size < 0.0:
+                at[0] = n
+                return lowered
+            weight[i] = bounded_at(learner, c, curvature, t, size)
+            lowered += weight[i] != c
+    at[0] = stop
     return lowered

@@ -20,8 +20,7 @@ from libc.math cimport INFINITY, isfinite
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from osvm._bounded cimport bounded_at
-from osvm._dual_steps cimport full_sq_norm
+from osvm._bounded cimport bounded_at, bounded_sq_norm
 from osvm._rows cimport type_code
 from osvm._sgd cimport Record, SGDLearner
 from osvm.core.row cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows
@@ -229,7 +228,7 @@ cdef class OneByOne:
         if self.curvature > 0.0:
             rows_get(&self.rows, 0, &row)
             c = bounded_at(learner, 1.0, self.curvature, learner.t + 1.0,
-                           full_sq_norm(&row, &self.scratch[0]))
+                           bounded_sq_norm(&row, &self.scratch[0]))
             weight = &c if c != 1.0 else NULL
         record.eta = record.loss = record.error = record.score = NULL
         learner.reach = -1.0
