@@ -220,7 +220,7 @@ cdef class SearchLearner:
             if weight_view.shape[0] != X.rows.n_rows:
                 raise ValueError(f"{weight_view.shape[0]} weights for {X.rows.n_rows} rows")
             weight = &weight_view[0]
-        chunk = max(1, 20_000 // (self.n_candidates * self.n_out))
+        chunk = max(1, 400_000 // (self.n_candidates * self.n_out))
         while start < stop:
             end = min(stop, start + chunk)
             with nogil:
