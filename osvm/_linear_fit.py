@@ -7,9 +7,9 @@ Nothing here knows a label or a constructor: targets are -1/+1, codes or numbers
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import time
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ from osvm.schedules import SMD, Bottou, InverseTime, Schedule
 Array = npt.NDArray[Any]
 
 # Rows on which Bottou's t0 is tried out.
-_TRIAL_ROWS = 1000
+TRIAL_ROWS = 1000
 # Rows whose scores are kept at a time for Platt scaling.
 _SCORED_ROWS = 8192
 ONE_THREAD = Threads()
@@ -183,30 +183,43 @@ class Plan:
         """
         if not self.needs_t0():
             return self
-        sample = order[:_TRIAL_ROWS]
-
-        @functools.cache
-        def cost(eta: float) -> float:
-            # Without b, whose own step would make zero weights look good on rare classes.
-            plan = dataclasses.replace(
-                self._with_first_step(eta), average_from=-1.0, fit_intercept=False
-            )
+        sample = order[:TRIAL_ROWS]
+        choice = self.first_step_trials()
+        plan = next(choice)
+        while True:
             learner = plan.learner(X.n_features, n_out, dtype)
             try:
                 learner.run(X, targets, sample)
+                cost = learner.loss_sum / learner.seen
             except FloatingPointError:
-                return math.inf
-            return learner.loss_sum / learner.seen
+                cost = math.inf
+            try:
+                plan = choice.send(cost)
+            except StopIteration as stop:
+                return stop.value
+
+    def first_step_trials(self) -> Generator[Plan, float, Plan]:
+        """Yields plans to be tried, is sent their costs, and returns the plan to use."""
+
+        def trial(eta: float) -> Plan:
+            # Without b, whose own step would make zero weights look good on rare classes.
+            return dataclasses.replace(
+                self._with_first_step(eta), average_from=-1.0, fit_intercept=False
+            )
 
         usual = best = self._usual_first_step()
-        at_zero = cost(usual * 2.0**-40)
-        while cost(best) > at_zero and best > usual * 2.0**-39:
+        at_zero = yield trial(usual * 2.0**-40)
+        cost = yield trial(best)
+        while cost > at_zero and best > usual * 2.0**-39:
             best /= 2.0
-        factor = 2.0 if cost(2.0 * best) < cost(best) else 0.5
-        for _ in range(2):
-            if not cost(factor * best) < cost(best):
-                break
-            best *= factor
+            cost = yield trial(best)
+        factor, other = 2.0, (yield trial(2.0 * best))
+        if not other < cost:
+            factor, other = 0.5, (yield trial(0.5 * best))
+        if other < cost:
+            best, cost = factor * best, other
+            if (yield trial(factor * best)) < cost:
+                best *= factor
         return self._with_first_step(best)
 
     def _reg_of_schedule(self) -> float:
