@@ -167,6 +167,20 @@ def read_taxonomy(path: str) -> Any:
         raise argparse.ArgumentTypeError(f"{path}: {error}") from None
 
 
+def settle_estimator(arguments: argparse.Namespace) -> None:
+    """--multilabel and its estimator bring each other along."""
+    multilabel = find_class("MultilabelClassifier")
+    if arguments.estimator is None:
+        arguments.estimator = multilabel if arguments.multilabel else None
+    elif arguments.estimator is multilabel:
+        arguments.multilabel = True
+    elif arguments.multilabel:
+        arguments.parser.error(
+            f"--multilabel is learnt by {multilabel.__name__}, not by "
+            f"{arguments.estimator.__name__}; leave --estimator out"
+        )
+
+
 def given_parameters(arguments: argparse.Namespace) -> dict[str, Any]:
     """The estimator's parameters that stand on the command line."""
     prefix = "estimator_"

@@ -8,7 +8,12 @@ import sys
 from typing import Any
 
 from osvm import io
-from osvm._cli.estimators import add_estimator_arguments, given_parameters, make_estimator
+from osvm._cli.estimators import (
+    add_estimator_arguments,
+    given_parameters,
+    make_estimator,
+    settle_estimator,
+)
 from osvm._cli.inputs import add_input_arguments, known_columns, open_input
 from osvm._cli.report import add_report_arguments, say, say_skipped
 from osvm._cli.train import _known_classes, _label_type, _numeric
@@ -45,6 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.parser.error("--model brings its own parameters; leave the estimator's out")
         model, header, _ = io.load_all(arguments.model)
         saved = io.decode(header["input"])
+    else:
+        settle_estimator(arguments)
     label_type = _label_type(arguments)
     with open_input(arguments, arguments.data, label_type=label_type, saved=saved) as reader:
         stream: Any = reader

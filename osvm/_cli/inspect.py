@@ -80,7 +80,7 @@ def _largest(
         if classes is None:
             output = None
         else:
-            output = np.asarray(classes)[1 if len(coef) == 1 else k].item()
+            output = np.asarray(classes)[1 if len(coef) < len(classes) else k].item()
         weights = []
         for j in best[row[best] != 0].tolist():
             if names is not None:

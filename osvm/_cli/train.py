@@ -22,6 +22,7 @@ from osvm._cli.estimators import (
     add_estimator_arguments,
     given_parameters,
     make_estimator,
+    settle_estimator,
 )
 from osvm._cli.inputs import add_input_arguments, known_columns, open_input
 from osvm._cli.report import Report, add_report_arguments, say, say_skipped
@@ -67,6 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.initial is None:
+        settle_estimator(arguments)
     check_folder(arguments.model)  # rather than after hours of learning
     model, saved = _starting_model(arguments)
     reader = open_input(arguments, arguments.data, label_type=_label_type(arguments), saved=saved)
@@ -146,7 +149,11 @@ def _fit(
     arguments: argparse.Namespace, model: Any, reader: Any, batches: list, report: Report
 ) -> dict[str, Any]:
     X = batches[0][0] if len(batches) == 1 else vstack([b[0] for b in batches], format="csr")
-    y = None if batches[0][1] is None else np.concatenate([b[1] for b in batches])
+    y: Any = None
+    if isinstance(batches[0][1], list):
+        y = [labels for b in batches for labels in b[1]]
+    elif batches[0][1] is not None:
+        y = np.concatenate([b[1] for b in batches])
     weight = np.concatenate([b[2] for b in batches]) if len(batches[0]) == 3 else None
     _need_labels(model, y, reader)
     batches.clear()

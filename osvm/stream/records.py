@@ -20,10 +20,11 @@ from osvm.stream._text import HashingTokenizer
 from osvm.stream.open import FormatError
 from osvm.stream.text import (
     MAX_VALUES,
+    check_label_separator,
     check_label_type,
     label_array,
     make_tokenizer,
-    read_label,
+    read_labels,
 )
 
 
@@ -45,6 +46,7 @@ class RecordReader(Reader):
         features: Sequence[str] | None,
         weight: str | None,
         label_type: str,
+        label_separator: str | None,
         tokenizer: HashingTokenizer | dict | None,
         batch_size: int,
         dtype: Any,
@@ -59,6 +61,8 @@ class RecordReader(Reader):
         self.text = as_names(text)
         self.features = as_names(features)
         self.label_type = check_label_type(label_type)
+        self.label_separator = label_separator
+        self._label_separator = check_label_separator(label_separator)
         self.weighted = weight is not None
         self.tokenizer = make_tokenizer(tokenizer) if self.text else None
         self.lines = LineSource(source, max_line=max_line)
@@ -106,7 +110,9 @@ class RecordReader(Reader):
         else:
             with np.errstate(over="ignore"):
                 X = csr_array(np.array(numbers, dtype=self.dtype).reshape(rows, self.n_features))
-        y = label_array(labels, self.label_type) if self.label is not None else None
+        y = None
+        if self.label is not None:
+            y = label_array(labels, self.label_type, self._label_separator)
         return (X, y, np.array(weights)) if self.weighted else (X, y)
 
     def _read_fields(self, record: list[Any]) -> tuple[Any, float | None, Any]:
@@ -114,7 +120,7 @@ class RecordReader(Reader):
         k = 0
         label = weight = None
         if self.label is not None:
-            label = read_label(record[0], self.label_type)
+            label = read_labels(record[0], self.label_type, self._label_separator)
             k = 1
         if self.weight is not None:
             weight = self._number(record[k], self.weight)
@@ -196,5 +202,6 @@ class RecordReader(Reader):
             "features": self.features,
             "weight": self.weight,
             "label_type": self.label_type,
+            "label_separator": self.label_separator,
             "tokenizer": None if self.tokenizer is None else self.tokenizer.config(),
         }
