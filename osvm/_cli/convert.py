@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import IO, Any
 
@@ -24,6 +25,7 @@ MAX_CSV_COLUMNS = 10_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(parser=parser)
+    parser.usage = "osvm convert DATA OUTPUT [options]"
     parser.add_argument("data", help="file, or - for standard input")
     parser.add_argument("output", help="file, or - for standard output")
     parser.add_argument("--to", choices=TARGETS, help="(default: told by the output's name)")
@@ -47,6 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
             figures = _to_parquet(arguments, reader)
         elif arguments.output == "-":
             figures = _to_lines(arguments, reader, target, sys.stdout.buffer)
+        elif os.path.exists(arguments.output) and not os.path.isfile(arguments.output):
+            with open(arguments.output, "wb") as file:  # a pipe or a device
+                figures = _to_lines(arguments, reader, target, file)
         else:
             with replacing(arguments.output) as file:
                 figures = _to_lines(arguments, reader, target, file)

@@ -44,7 +44,9 @@ def parameters_of(cls: type) -> dict[str, inspect.Parameter]:
 def add_estimator_arguments(parser: argparse.ArgumentParser) -> None:
     """``--estimator`` and one flag for every parameter of any estimator."""
     group = parser.add_argument_group(
-        "estimator", "parts take parameters after a colon: --schedule inverse_sqrt:tau=10"
+        "estimator",
+        "parts take parameters after a colon: --schedule inverse_sqrt:tau=10; callback and record "
+        "exist in Python only",
     )
     group.add_argument(
         "--estimator",

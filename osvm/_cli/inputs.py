@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from osvm.stream import read
 from osvm.stream._base import Reader
 from osvm.stream.formats import FORMATS, guess_format
+from osvm.stream.open import FormatError
 
 # Columns for svmlight data that come through a pipe, where they cannot be counted first.
 PIPE_COLUMNS = 1 << 20
@@ -125,7 +126,13 @@ def open_input(
             options["bits"] = arguments.bits
     else:
         options.update(_table_options(arguments, format, label_type))
-    return read(source, format, **options)
+    try:
+        return read(source, format, **options)
+    except FormatError as error:
+        if arguments.label is None and error.reason.startswith("no column 'label';"):
+            hint = "name the label's with --label, or pass --unlabelled"
+            raise ValueError(f"{error}; {hint}") from None
+        raise
 
 
 def _label_sets(arguments: argparse.Namespace, format: str) -> dict[str, Any]:

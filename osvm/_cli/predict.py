@@ -16,6 +16,7 @@ from osvm._cli.report import Report, add_report_arguments, say, say_skipped
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(parser=parser)
+    parser.usage = "osvm predict DATA -m MODEL [options]"
     parser.add_argument("data", help="file, or - for standard input")
     parser.add_argument("-m", "--model", required=True, metavar="FILE")
     parser.add_argument("-o", "--output", metavar="FILE", help="(default: standard output)")
@@ -31,6 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     saved = io.decode(header["input"])
     answer = _answer(arguments, model)
     with open_input(arguments, arguments.data, saved=saved) as reader:
+        reader.eager = arguments.data == "-"  # answers go out as the data come in
         if arguments.output is None:
             figures = _predict(arguments, model, reader, answer, sys.stdout)
         else:

@@ -276,7 +276,8 @@ class ParquetReader(Reader):
             return [tuple(labels[a:b]) for a, b in zip([0, *ends], ends)]
         if _is_list(column.type):
             raise self._wrong(
-                f"column {self.label!r} holds lists; several labels need multilabel=True"
+                f"column {self.label!r} holds lists; several labels need multilabel=True "
+                "(--multilabel)"
             )
         return self._flat_labels(column)
 

@@ -67,6 +67,7 @@ class RecordReader(Reader):
         self.tokenizer = make_tokenizer(tokenizer) if self.text else None
         self.lines = LineSource(source, max_line=max_line)
         self.name = self.lines.name
+        self._all_columns = text is None and features is None  # none was named
         self._line = 0  # lines used so far
         self._builder = CsrBuilder()
 
@@ -84,6 +85,8 @@ class RecordReader(Reader):
         rows = 0
         add = self.tokenizer.add if self.tokenizer is not None else None
         while rows < self.batch_size and self._builder.n_values < MAX_VALUES:
+            if self.eager and rows and self.lines.start >= self.lines.stop:
+                break
             line = self._line + 1
             try:
                 record = self._next_record()
@@ -136,7 +139,11 @@ class RecordReader(Reader):
     def _number(self, field: bytes, name: str) -> float:
         value = read_double(field.strip())
         if value is None or (self.dtype == np.float32 and abs(value) > 3.4028235e38):
-            raise ValueError(f"column {name!r} holds {field[:40]!r}, which is not a finite number")
+            shown = field[:40].decode("utf-8", "replace")
+            hint = "; name columns of text with text (--text)" if self._all_columns else ""
+            raise ValueError(
+                f"column {name!r} holds {shown!r}, which is not a finite number{hint}"
+            )
         return value
 
     def _columns(self) -> list[str]:
