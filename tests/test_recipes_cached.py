@@ -1,6 +1,7 @@
 """Recipes with cached outputs as estimators: parameters, classes, files, scikit-learn."""
 
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -94,6 +95,10 @@ def test_columns_are_shared_between_classes():
     X = rng.normal(size=(400, 10)) + y[:, None]
     model = recipes.ol_svm(C=0.1, gamma=0.05).fit(X, y)
     assert model.column_stats_["computed"] <= 200  # half of each at most, for all four classes
+    for maker in (recipes.kernel_adatron, recipes.lasvm):
+        stats = maker(C=1.0, gamma=0.05).fit(X, y).column_stats_
+        assert stats["computed"] <= 400
+        assert stats["hits"] > 0
 
 
 def test_voted_perceptron_votes(data):
@@ -315,6 +320,38 @@ def test_scikit_learn_grid_works_too():
     X, y = make_chessboard(200, random_state=0)
     grid = search.GridSearchCV(recipes.ol_svm(), {"C": [1.0, 10.0], "gamma": [0.1, 3.0]}, cv=3)
     assert grid.fit(X, y).best_params_["gamma"] == 3.0
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_scikit_learn_grid_over_solvers_and_classes(n_jobs):
+    search = pytest.importorskip("sklearn.model_selection")
+    rng = np.random.default_rng(0)
+    y = np.array(["a", "b", "c"])[rng.integers(0, 3, 240)]
+    X = rng.normal(size=(240, 2)) + 3 * np.stack([y == "a", y == "b"], axis=1)
+    grid = search.GridSearchCV(
+        osvm.KernelClassifier(random_state=0, epochs=3, gamma=0.5),
+        {
+            "solver": ["ol_svm", "kernel_adatron", solvers.OlSvm(regularized=True)],
+            "C": [0.1, 10.0],
+        },
+        cv=3,
+        n_jobs=n_jobs,
+    )
+    grid.fit(X, y)
+    assert len(grid.cv_results_["mean_test_score"]) == 6
+    assert np.isfinite(grid.cv_results_["mean_test_score"]).all()
+    assert grid.best_estimator_.score(X, y) > 0.85
+    assert (grid.predict(X) == grid.best_estimator_.predict(X)).all()
+
+
+def test_grid_stops_when_an_epoch_changes_nothing():
+    X = np.array([[0.0], [0.2], [5.0], [5.2]] * 5)
+    y = np.array([0, 0, 1, 1] * 5)
+    shared = {"C": [1.0, 3.0], "gamma": [1.0], "cv": 2, "random_state": 0, "refit": False}
+    begin = time.perf_counter()
+    found = cached_grid_search(X, y, epochs=20_000, **shared)
+    assert time.perf_counter() - begin < 5  # all epochs would take minutes
+    assert found.best_score_ == 1.0
 
 
 # ---------------------------------------------------------------------- linear ALMA

@@ -284,7 +284,9 @@ class _Plan:
             **options,
         )
         for order in self.orders:
-            loop.run(order)
+            changes, _ = loop.run(order)
+            if changes == 0 and self.part.stops_early:
+                break  # no later epoch would change any model
         outputs = loop.outputs_
         if self.average:  # the outputs kept are those of the last coefficients
             outputs = np.zeros_like(outputs)
