@@ -378,9 +378,9 @@ def report_table(report: Report, found: dict[str, Any]) -> None:
         rows,
         "Nine C, four widths, five folds; OL SVM is list 3b, one epoch. SMO is LIBSVM here "
         "(MATLAB's fitcsvm there), stopped after 200,000 steps a fit. The paper does not say over "
-        "which pairs its errors are taken: the mean over the grid comes closest to what it "
-        "prints. Chosen on training rows: C and width by cross-validation inside each fold. Sets are "
-        "measured one by one (--add); the file has the date of each.",
+        "which pairs its errors are taken. Chosen on training rows: C and width by "
+        "cross-validation inside each fold. Sets are measured one by one (--add); the file has "
+        "the date of each.",
     )  # fmt: skip
 
 
