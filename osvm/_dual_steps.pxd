@@ -163,18 +163,20 @@ cdef inline bint is_ascending(const index_t *j, Py_ssize_t n) noexcept nogil:
     return not falls
 
 
+cdef inline bint is_plain(const Row *x) noexcept nogil:
+    """Whether the columns ascend, so that none repeats."""
+    if x.indices == NULL:
+        return True
+    if x.kind == ROW_F32_I32 or x.kind == ROW_F64_I32:
+        return is_ascending(<const int32_t *> x.indices, x.count)
+    return is_ascending(<const int64_t *> x.indices, x.count)
+
+
 cdef inline double full_sq_norm(const Row *x, double *scratch) noexcept nogil:
     """||x||^2, also where columns repeat; `scratch` holds zeros before and after."""
-    cdef bint plain
     cdef double total
     cdef Py_ssize_t k
-    if x.indices == NULL:
-        plain = True
-    elif x.kind == ROW_F32_I32 or x.kind == ROW_F64_I32:
-        plain = is_ascending(<const int32_t *> x.indices, x.count)
-    else:
-        plain = is_ascending(<const int64_t *> x.indices, x.count)
-    if plain:
+    if is_plain(x):
         return row_sq_norm(x)
     row_axpy(x, 1.0, scratch)
     total = 0.0

@@ -27,11 +27,12 @@ from osvm._base import (
 )
 from osvm._callbacks import EpochWatch
 from osvm._compat import CallbackSupport
-from osvm._linear_fit import Plan, objective, run, train, visiting_order
+from osvm._linear_fit import Plan, learn, objective, run, train, visiting_order
 from osvm._linear_one import OneExample
 from osvm._platt import Platt
 from osvm._progress import make_progress
 from osvm._rows import RowSource
+from osvm._score import score_csr
 from osvm._sgd import SGDLearner
 from osvm._threads import Team, Threads, check_lock_free, resolve_jobs
 
@@ -268,6 +269,7 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
         targets: Array,
         weight: Array | None,
         platt: Platt | None = None,
+        curvature: float = 0.0,
     ) -> None:
         """Learn one block of a stream in the order of its rows; all of it or nothing."""
         record = self._new_record(source.n_rows)
@@ -287,6 +289,7 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
                     record,
                     platt=platt,
                     threads=self._threads(),
+                    curvature=curvature,
                 )
             except KeyboardInterrupt:
                 raise
@@ -299,7 +302,19 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
             if platt is not None:
                 scores = np.empty((source.n_rows, learner.weights.n_out))
                 kept = {**(record or {}), "score": scores}
-            self._threads().run(learner, source, targets, None, 0, -1, weight, kept, undo=True)
+            learn(
+                learner,
+                source,
+                targets,
+                None,
+                0,
+                source.n_rows,
+                weight,
+                kept,
+                self._threads(),
+                curvature,
+                undo=True,
+            )
             if platt is not None:
                 platt.learn(scores, targets)
         self._store_record(record, source.n_rows, fresh=False)
@@ -338,9 +353,13 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
     def _scores(self, X: Any) -> Array:
         """Scores of all outputs, rows x outputs."""
         self._check_fitted()
+        n_jobs = resolve_jobs(self.n_jobs)
+        if n_jobs == 1:
+            quick = self._quick_scores(X)
+            if quick is not None:
+                return quick
         source, _ = self._open(X)
         out = np.empty((source.n_rows, self._learner.weights.n_out))
-        n_jobs = resolve_jobs(self.n_jobs)
         learner = self._learner
         if n_jobs == 1 or source.n_rows < 1000:
             learner.decide(source, out, self._averaged)
@@ -352,6 +371,28 @@ class LinearEstimator(OneExample, CallbackSupport, OnlineEstimator):
         with Team(n_jobs) as team:
             team.each(lambda k: learners[k].decide(source, out, False, edges[k], edges[k + 1]))
         return out
+
+    def _quick_scores(self, X: Any) -> Array | None:
+        """One output of many CSR rows, checked on the way; None to take the usual way."""
+        learner = self._learner
+        if (
+            not isinstance(X, sp.csr_matrix | sp.csr_array)
+            or X.shape != (X.shape[0], self.n_features_in_)
+            or len(X.indices) < 4 * self.n_features_in_
+            or self.normalize
+            or learner.weights.n_out != 1
+            or not isinstance(learner, SGDLearner)
+            or "feature_names_in_" in self.__dict__
+        ):
+            return None
+        if self._averaged and learner.weights.averaged_count:
+            learner = learner.frozen_average()
+        weights, b = learner.weights, float(learner.intercept[0])
+        out = np.empty((X.shape[0], 1))
+        sound = score_csr(
+            X.data, X.indices, X.indptr, X.shape[0], weights.v, weights.scale, b, out[:, 0]
+        )
+        return out if sound else None
 
     def _frozen_learner(self) -> SGDLearner:
         """The averaged weights written out, made once per change."""

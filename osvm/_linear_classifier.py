@@ -277,7 +277,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             weight = by_example if weight is None else weight * by_example
         learner, plan, n_out = self._stream_learner(source, rows, index)
         platt = self._stream_platt(n_out)
-        self._learn_block(source, learner, encode_targets(codes, n_out), weight, platt)
+        targets = encode_targets(codes, n_out)
+        self._learn_block(source, learner, targets, weight, platt, plan.curvature)
         self._platt = platt
         if known.get("_learner") is not learner:
             self._store(X, source, learner, plan, known.get("_rng"))
@@ -292,7 +293,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """The learner for the next block: the present one, a wider one, or a new one."""
         known = self.__dict__
         if "_learner" not in known:
-            plan = self._resolve_plan(None, self._distances(index)).with_usual_t0()
+            plan = self._resolve_plan(None, self._distances(index)).for_stream(source)
             n_out = self._n_out(len(index), plan)
             return plan.learner(source.n_features, n_out, self._weight_dtype(rows)), plan, n_out
         plan, learner = self._plan, self._learner

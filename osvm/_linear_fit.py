@@ -7,15 +7,16 @@ Nothing here knows a label or a constructor: targets are -1/+1, codes or numbers
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import time
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from osvm._bounded import bounded_weight, sq_norm
 from osvm._callbacks import EpochWatch
 from osvm._order import full, windowed
 from osvm._platt import Platt
@@ -31,7 +32,7 @@ from osvm.schedules import SMD, Bottou, InverseTime, Schedule
 Array = npt.NDArray[Any]
 
 # Rows on which Bottou's t0 is tried out.
-_TRIAL_ROWS = 1000
+TRIAL_ROWS = 1000
 # Rows whose scores are kept at a time for Platt scaling.
 _SCORED_ROWS = 8192
 ONE_THREAD = Threads()
@@ -80,6 +81,17 @@ class Plan:
     def intercept_eta0(self) -> float:
         """1 where the step size relies on the regulariser, which b does not have."""
         return 1.0 if isinstance(self.schedule, InverseTime | Bottou) else 0.0
+
+    @property
+    def curvature(self) -> float:
+        """Of the loss, where a step may not go beyond its example; else 0.
+
+        So it is for the losses whose slope has no bound, under the default step size.
+        An explicit t0, or another schedule, is taken at its word.
+        """
+        if not isinstance(self.schedule, Bottou) or self.schedule.t0 is not None:
+            return 0.0
+        return {"squared": 1.0, "squared_hinge": 2.0}.get(self.loss.name, 0.0)
 
     def specs(self) -> tuple[Any, Any]:
         """The compiled loss and step."""
@@ -142,6 +154,18 @@ class Plan:
         """
         return self._with_first_step(self._usual_first_step()) if self.needs_t0() else self
 
+    def for_stream(self, X: RowSource) -> Plan:
+        """t0 for a stream that begins with these rows: the usual one, or a larger one.
+
+        Where the loss has a curvature, the first step corrects at most half of the
+        first row's error.  Only that row is looked at, so that the model does not
+        depend on how the stream is cut.
+        """
+        if not self.needs_t0() or self.curvature == 0.0:
+            return self.with_usual_t0()
+        pull = 2.0 * self.curvature * sq_norm(X, 0)
+        return self._with_first_step(min(self._usual_first_step(), 1.0 / max(pull, 1e-300)))
+
     def _usual_first_step(self) -> float:
         size = math.sqrt(1.0 / math.sqrt(self._reg_of_schedule()))
         slope = 1.0 if self.multi_loss else abs(float(self.loss.dloss(1.0, -size)))
@@ -159,30 +183,43 @@ class Plan:
         """
         if not self.needs_t0():
             return self
-        sample = order[:_TRIAL_ROWS]
-
-        @functools.cache
-        def cost(eta: float) -> float:
-            # Without b, whose own step would make zero weights look good on rare classes.
-            plan = dataclasses.replace(
-                self._with_first_step(eta), average_from=-1.0, fit_intercept=False
-            )
+        sample = order[:TRIAL_ROWS]
+        choice = self.first_step_trials()
+        plan = next(choice)
+        while True:
             learner = plan.learner(X.n_features, n_out, dtype)
             try:
                 learner.run(X, targets, sample)
+                cost = learner.loss_sum / learner.seen
             except FloatingPointError:
-                return math.inf
-            return learner.loss_sum / learner.seen
+                cost = math.inf
+            try:
+                plan = choice.send(cost)
+            except StopIteration as stop:
+                return stop.value
+
+    def first_step_trials(self) -> Generator[Plan, float, Plan]:
+        """Yields plans to be tried, is sent their costs, and returns the plan to use."""
+
+        def trial(eta: float) -> Plan:
+            # Without b, whose own step would make zero weights look good on rare classes.
+            return dataclasses.replace(
+                self._with_first_step(eta), average_from=-1.0, fit_intercept=False
+            )
 
         usual = best = self._usual_first_step()
-        at_zero = cost(usual * 2.0**-40)
-        while cost(best) > at_zero and best > usual * 2.0**-39:
+        at_zero = yield trial(usual * 2.0**-40)
+        cost = yield trial(best)
+        while cost > at_zero and best > usual * 2.0**-39:
             best /= 2.0
-        factor = 2.0 if cost(2.0 * best) < cost(best) else 0.5
-        for _ in range(2):
-            if not cost(factor * best) < cost(best):
-                break
-            best *= factor
+            cost = yield trial(best)
+        factor, other = 2.0, (yield trial(2.0 * best))
+        if not other < cost:
+            factor, other = 0.5, (yield trial(0.5 * best))
+        if other < cost:
+            best, cost = factor * best, other
+            if (yield trial(factor * best)) < cost:
+                best *= factor
         return self._with_first_step(best)
 
     def _reg_of_schedule(self) -> float:
@@ -269,7 +306,19 @@ def train(
         order = first_order if epoch == 0 else None
         if order is None:
             order = visiting_order(X.n_rows, shuffle, rng)
-        run(learner, X, targets, order, weight, progress, record, epoch * X.n_rows, platt, threads)
+        run(
+            learner,
+            X,
+            targets,
+            order,
+            weight,
+            progress,
+            record,
+            epoch * X.n_rows,
+            platt,
+            threads,
+            plan.curvature,
+        )
         learner.flush()
         value = None
         if tol is not None:
@@ -300,10 +349,12 @@ def run(
     offset: int = 0,
     platt: Platt | None = None,
     threads: Threads = ONE_THREAD,
+    curvature: float = 0.0,
 ) -> None:
     """One pass, cut where the progress table has a line.
 
-    With `platt`, the scores that examples have before their steps go there.
+    With `platt`, the scores that examples have before their steps go there; `curvature`
+    is the plan's.
     """
     start, n = 0, X.n_rows
     scores = None if platt is None else np.empty((min(n, _SCORED_ROWS), learner.weights.n_out))
@@ -317,7 +368,7 @@ def run(
         if scores is not None:
             part = {**(part or {}), "score": scores}
         loss, errors = learner.loss_sum, learner.error_sum
-        threads.run(learner, X, targets, order, start, stop, weight, part)
+        learn(learner, X, targets, order, start, stop, weight, part, threads, curvature)
         if platt is not None and scores is not None:
             rows = slice(start, stop) if order is None else order[start:stop]
             platt.learn(scores[: stop - start], targets[rows])
@@ -326,3 +377,27 @@ def run(
                 stop - start, loss=learner.loss_sum - loss, errors=learner.error_sum - errors
             )
         start = stop
+
+
+def learn(
+    learner: SGDLearner,
+    X: RowSource,
+    targets: Array,
+    order: Array | None,
+    start: int,
+    stop: int,
+    weight: Array | None,
+    record: dict[str, Array] | None,
+    threads: Threads,
+    curvature: float,
+    undo: bool = False,
+) -> None:
+    """The examples start:stop, none of them with a step that goes beyond it."""
+    given = weight
+    if curvature > 0.0:
+        weight = bounded_weight(learner, X, curvature, order, start, stop, given)
+    threads.run(learner, X, targets, order, start, stop, weight, record, undo)
+    if weight is not given and weight is not None and record is not None and "eta" in record:
+        rows = np.arange(start, stop) if order is None else order[start:stop]
+        own = 1.0 if given is None else np.where(given[rows] > 0, given[rows], 1.0)
+        record["eta"][: stop - start] *= np.where(weight[rows] > 0, weight[rows], 1.0) / own

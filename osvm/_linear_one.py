@@ -167,9 +167,13 @@ class OneExample:
         index = known.get("_index")
         one = known.get("_one")
         if one is None or one.learner is not known["_learner"] or one.index is not index:
-            averaged = known["_plan"].average_from >= 0
+            plan = known["_plan"]
             self._one = _one.OneByOne(
-                known["_learner"], index, self._one_target == "none", averaged
+                known["_learner"],
+                index,
+                self._one_target == "none",
+                plan.average_from >= 0,
+                plan.curvature,
             )
 
     def _row_to_predict(self, x: Any, values: Any) -> sp.csr_matrix:

@@ -25,12 +25,13 @@ class OneOutput(LinearEstimator):
     ) -> None:
         """The next block of a stream."""
         if "_learner" in self.__dict__:
-            self._learn_block(source, self._learner, targets, weight)
+            curvature = self._plan.curvature
+            self._learn_block(source, self._learner, targets, weight, curvature=curvature)
             self._changed()
             return
-        plan = self._resolve_plan(None).with_usual_t0()
+        plan = self._resolve_plan(None).for_stream(source)
         learner = plan.learner(source.n_features, 1, self._weight_dtype(rows))
-        self._learn_block(source, learner, targets, weight)
+        self._learn_block(source, learner, targets, weight, curvature=plan.curvature)
         self._store(X, source, learner, plan, None)
 
     @property
@@ -57,7 +58,8 @@ class LinearRegressor(RegressorMixin, OneOutput):
         "epsilon_insensitive", "huber", "squared", or a loss of your own.  Give
         parameters through an object: ``losses.Huber(delta=1.5)``.
     reg, C, schedule, eta0, project, average, batch_size, normalize, fit_intercept
-        As for :class:`LinearClassifier`.
+        As for :class:`LinearClassifier`.  With "squared" and the default schedule no step
+        goes beyond its example, however large the row.
     epochs, tol, shuffle, random_state, warm_start, n_jobs, lock_free, verbose, record, callback
         As for :class:`LinearClassifier`.
 

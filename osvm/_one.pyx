@@ -9,6 +9,8 @@ What is not usual (a new label, arrays of other types, class weights, ...) is no
 handled here: `learn` then returns False, having changed nothing, and the
 estimator takes its general way, which converts or explains.
 """
+import numpy as np
+
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBuffer_Release, PyObject_GetBuffer
 from cpython.dict cimport PyDict_Next, PyDict_Size
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
@@ -18,6 +20,7 @@ from libc.math cimport INFINITY, isfinite
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from osvm._bounded cimport bounded_at, bounded_sq_norm
 from osvm._rows cimport type_code
 from osvm._sgd cimport Record, SGDLearner
 from osvm.core.row cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows
@@ -45,6 +48,8 @@ cdef class OneByOne:
         No target: it is always 1.
     averaged : bool
         Predict with the average.
+    curvature : float
+        Of the loss, where a step may not go beyond its example; else 0.
     """
     cdef readonly SGDLearner learner
     cdef readonly object index
@@ -52,23 +57,28 @@ cdef class OneByOne:
     cdef list labels
     cdef bint novelty
     cdef bint averaged
+    cdef double curvature
     cdef Rows rows                  # the example in hand
     cdef double largest
     cdef int64_t indptr[2]
     cdef int32_t narrow_indptr[2]
     cdef Py_buffer held[2]
     cdef int n_held
+    cdef double[::1] scratch        # zeros, with a curvature
     cdef int64_t *columns           # of a dict
     cdef double *numbers
     cdef Py_ssize_t room
 
-    def __init__(self, SGDLearner learner, index, bint novelty, bint averaged):
+    def __init__(self, SGDLearner learner, index, bint novelty, bint averaged,
+                 double curvature=0.0):
         self.learner = learner
         self.index = index
         self.codes = None if index is None else index._lookup
         self.labels = None if index is None else index.classes.tolist()
         self.novelty = novelty
         self.averaged = averaged
+        self.curvature = curvature
+        self.scratch = np.zeros(learner.weights.dim) if curvature > 0.0 else None
 
     def __dealloc__(self):
         self._close()
@@ -195,6 +205,9 @@ cdef class OneByOne:
         cdef Py_ssize_t at = 0
         cdef int status
         cdef Record record
+        cdef Row row
+        cdef double c = 1.0
+        cdef double *weight = NULL
         if self.codes is not None:
             try:
                 code = self.codes.get(y)
@@ -212,13 +225,18 @@ cdef class OneByOne:
                 return False
         if not self._open(x, values):
             return False
+        if self.curvature > 0.0:
+            rows_get(&self.rows, 0, &row)
+            c = bounded_at(learner, 1.0, self.curvature, learner.t + 1.0,
+                           bounded_sq_norm(&row, &self.scratch[0]))
+            weight = &c if c != 1.0 else NULL
         record.eta = record.loss = record.error = record.score = NULL
         learner.reach = -1.0
         if learner.n_out == 1:
-            status = learner._learn_scalar(&self.rows, &target, NULL, &at, 1, NULL,
+            status = learner._learn_scalar(&self.rows, &target, NULL, &at, 1, weight,
                                            self.largest, record)
         else:
-            status = learner._learn_multi(&self.rows, &label, NULL, &at, 1, NULL,
+            status = learner._learn_multi(&self.rows, &label, NULL, &at, 1, weight,
                                           self.largest, record)
         self._close()
         if status:

@@ -27,6 +27,7 @@ class SearchLearner:
         average_from: float = ...,
         fit_intercept: bool = ...,
     ) -> None: ...
+    def restart(self, steps: list[StepSpec]) -> None: ...
     def run(
         self,
         X: RowSource,

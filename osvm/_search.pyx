@@ -7,6 +7,10 @@ candidate takes exactly the steps that `SGDLearner` would take alone.
 
 Candidates are scored test-then-train: loss and error of each example before the
 step on it.
+
+Everything that is done for each candidate is a loop over an array without a branch,
+so that the compiler makes it wide; candidates that leave the usual way (an overflow,
+a scale to be folded) are looked for once per example, all together.
 """
 import numpy as np
 
@@ -18,17 +22,60 @@ from libc.stdlib cimport calloc, free
 from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
 from osvm._weights cimport ScaledMatrix
-from osvm.core.loss cimport Loss, loss_value_xi, mloss_value_xi
-from osvm.core.row cimport Row, Rows, rows_get, rows_prefetch
+from osvm.core.loss cimport LOSS_HINGE, Loss, loss_value_xi, mloss_value_xi
+from osvm.core.row cimport Row, Rows, rows_get, rows_prefetch, rows_prefetch_start
 from osvm.core.smat cimport (
-    SMat, smat_axpy, smat_count_average, smat_dot, smat_project_one, smat_shrink_one,
-    smat_start_average,
+    SMat, smat_axpy, smat_count_average, smat_dot_ahead, smat_fold, smat_project_one,
+    smat_rescale_column, smat_start_average,
 )
-from osvm.core.step cimport Step, step_next
+from osvm.core.step cimport STEP_BOTTOU, STEP_INVERSE_TIME, Step, step_next
 from osvm.core.typedefs cimport WEIGHT_F32
 
 cdef enum:
     AHEAD = 4
+
+
+cdef inline void hinge_of_all(double y, const double *f, Py_ssize_t n, double *xi,
+                              double *loss_sum, double *error_sum) noexcept nogil:
+    """xi of the hinge at n scores of one example; losses and errors are added up."""
+    cdef Py_ssize_t k
+    cdef double z, gap, minus_y = -y
+    # errors of scores above 0, and of the others
+    cdef double above = 0.0 if y > 0.0 else 1.0, below = 1.0 if y > 0.0 else 0.0
+    for k in range(n):
+        z = y * f[k]
+        gap = 1.0 - z
+        # a NaN is on the violating side, so that the sum is NaN
+        xi[k] = 0.0 if z >= 1.0 else minus_y
+        loss_sum[k] += 0.0 if z >= 1.0 else gap
+    for k in range(n):
+        error_sum[k] += above if f[k] > 0.0 else below
+
+
+cdef inline bint all_fit(const double *eta, const double *c, const double *scale,
+                         Py_ssize_t n, double example, double limit) noexcept nogil:
+    """Whether no step overflows; a NaN does."""
+    cdef Py_ssize_t k, good = 0
+    for k in range(n):
+        good += fabs(eta[k] * example * c[k]) < limit * fabs(scale[k])
+    return good == n
+
+
+cdef void shrink_all(SMat *w, const double *factor) noexcept nogil:
+    """w_k *= factor[k]"""
+    cdef Py_ssize_t k, inside = 0, n = w.n_out
+    cdef double *scale = w.scale
+    cdef double low = w.low, high = w.high
+    for k in range(n):
+        scale[k] *= factor[k]
+        inside += fabs(scale[k]) >= low and fabs(scale[k]) <= high
+    if inside == n:
+        return
+    for k in range(n):
+        if scale[k] == 0.0:
+            smat_rescale_column(w, k, 0.0)
+        elif fabs(scale[k]) < low or fabs(scale[k]) > high:
+            smat_fold(w, k)
 
 
 cdef class SearchLearner:
@@ -63,6 +110,8 @@ cdef class SearchLearner:
     cdef Py_ssize_t n_candidates
     cdef Py_ssize_t n_out
     cdef readonly double seen
+    cdef bint inverse_time                  # every step is 1 / (step_reg (t0 + t))
+    cdef object _step_reg, _t0, _column_regs, _column_eta0      # one entry per column
     cdef object _scratch
 
     def __cinit__(self):
@@ -74,8 +123,6 @@ cdef class SearchLearner:
     def __init__(self, Py_ssize_t n_features, Py_ssize_t n_out, dtype, LossSpec loss, steps, *,
                  regs, radii, intercept_eta0, double average_from=-1.0,
                  bint fit_intercept=True):
-        cdef Py_ssize_t g
-        cdef StepSpec step
         self.n_candidates = len(steps)
         self.n_out = n_out
         if self.n_candidates < 1:
@@ -83,9 +130,7 @@ cdef class SearchLearner:
         self.steps = <Step *> calloc(self.n_candidates, sizeof(Step))
         if self.steps == NULL:
             raise MemoryError()
-        for g in range(self.n_candidates):
-            step = steps[g]
-            self.steps[g] = step.step
+        self._take_steps(steps)
         self.loss_spec = loss
         self.loss = loss.loss
         self.regs = np.array(regs, dtype=np.float64)
@@ -94,6 +139,8 @@ cdef class SearchLearner:
         for array in (self.regs, self.radii, self.intercept_eta0):
             if array.shape != (self.n_candidates,):
                 raise ValueError("regs, radii and intercept_eta0 need one entry per candidate")
+        self._column_regs = np.repeat(self.regs, n_out)
+        self._column_eta0 = np.repeat(self.intercept_eta0, n_out)
         self.projects = bool((self.radii > 0).any())
         self.average_from = average_from
         self.fit_intercept = fit_intercept
@@ -104,7 +151,35 @@ cdef class SearchLearner:
         self.intercept_sum = np.zeros((self.n_candidates, n_out))
         self.loss_sum = np.zeros(self.n_candidates)
         self.error_sum = np.zeros(self.n_candidates)
-        self._scratch = np.zeros(2 * self.n_candidates * n_out)
+        self._scratch = np.zeros(4 * self.n_candidates * n_out)
+
+    def _take_steps(self, steps):
+        cdef Py_ssize_t g
+        cdef StepSpec step
+        self.inverse_time = True
+        self._step_reg = np.ones(self.n_candidates * self.n_out)
+        self._t0 = np.zeros(self.n_candidates * self.n_out)
+        for g in range(self.n_candidates):
+            step = steps[g]
+            self.steps[g] = step.step
+            if step.step.kind not in (STEP_INVERSE_TIME, STEP_BOTTOU):
+                self.inverse_time = False
+            columns = slice(g * self.n_out, (g + 1) * self.n_out)
+            self._step_reg[columns] = step.step.reg
+            self._t0[columns] = step.step.t0 if step.step.kind == STEP_BOTTOU else 0.0
+
+    def restart(self, steps):
+        """Begin again from zero weights with other schedules."""
+        if len(steps) != self.n_candidates:
+            raise ValueError(f"{len(steps)} steps for {self.n_candidates} candidates")
+        if self.average_from >= 0:
+            raise ValueError("a search that averages cannot begin again")
+        self._take_steps(steps)
+        for array in (self.weights.v, self.weights.sq_v, self.intercept, self.loss_sum,
+                      self.error_sum):
+            array[...] = 0
+        self.weights.scale[:] = 1
+        self.seen = 0.0
 
     def run(self, RowSource X, targets, order=None, Py_ssize_t start=0, Py_ssize_t stop=-1,
             sample_weight=None):
@@ -165,9 +240,14 @@ cdef class SearchLearner:
         cdef SMat *w = &self.weights.w
         cdef Loss loss = self.loss
         cdef Py_ssize_t G = self.n_candidates, K = self.n_out, n, i, g, k, label, best
-        cdef Row row
+        cdef Py_ssize_t columns = G * K
+        cdef Row pair[2]
+        cdef Row *row
+        cdef Row *later
         cdef double *f
         cdef double *c
+        cdef double *eta
+        cdef double *factor
         cdef double *b
         cdef double *b_sum
         cdef double *loss_sum
@@ -175,7 +255,9 @@ cdef class SearchLearner:
         cdef double *regs
         cdef double *radii
         cdef double *eta0_b
-        cdef double value, eta, eta_b, example, t, shrink
+        cdef double *step_reg
+        cdef double *t0
+        cdef double example, t, root, eta_b
         cdef double limit = 1e19 if w.kind == WEIGHT_F32 else 1e150
         with gil:
             f = <double *> <size_t> self._scratch.ctypes.data
@@ -183,47 +265,69 @@ cdef class SearchLearner:
             b_sum = <double *> <size_t> self.intercept_sum.ctypes.data
             loss_sum = <double *> <size_t> self.loss_sum.ctypes.data
             error_sum = <double *> <size_t> self.error_sum.ctypes.data
-            regs = <double *> <size_t> self.regs.ctypes.data
+            regs = <double *> <size_t> self._column_regs.ctypes.data
             radii = <double *> <size_t> self.radii.ctypes.data
-            eta0_b = <double *> <size_t> self.intercept_eta0.ctypes.data
-        c = f + G * K
+            eta0_b = <double *> <size_t> self._column_eta0.ctypes.data
+            step_reg = <double *> <size_t> self._step_reg.ctypes.data
+            t0 = <double *> <size_t> self._t0.ctypes.data
+        c, eta, factor = f + columns, f + 2 * columns, f + 3 * columns
         for n in range(start, stop):
             i = n if order == NULL else order[n]
+            if order != NULL and n + 2 * AHEAD < stop:
+                rows_prefetch_start(X, order[n + 2 * AHEAD])
             if n + AHEAD < stop:
                 rows_prefetch(X, n + AHEAD if order == NULL else order[n + AHEAD])
-            rows_get(X, i, &row)
-            smat_dot(w, &row, f)
+            row = &pair[n & 1]
+            later = row
+            if n == start:
+                rows_get(X, i, row)
+            if n + 1 < stop:
+                later = &pair[(n + 1) & 1]
+                rows_get(X, n + 1 if order == NULL else order[n + 1], later)
+            smat_dot_ahead(w, row, f, later)
             t = self.seen + 1.0
             example = 1.0 if weight == NULL else weight[i]
-            for g in range(G):
-                for k in range(g * K, (g + 1) * K):
-                    f[k] += b[k]
-                if K == 1:
-                    value = loss_value_xi(&loss, y[i], f[g], &c[g])
-                    error_sum[g] += (f[g] > 0.0) != (y[i] > 0.0)
-                else:
-                    label = labels[i]
-                    value = mloss_value_xi(&loss, K, label, &f[g * K], 1.0, &c[g * K])
+            for k in range(columns):
+                f[k] += b[k]
+            if K > 1:
+                label = labels[i]
+                for g in range(G):
+                    loss_sum[g] += mloss_value_xi(&loss, K, label, &f[g * K], 1.0, &c[g * K])
                     best = 0
                     for k in range(1, K):
                         if f[g * K + k] > f[g * K + best]:
                             best = k
                     error_sum[g] += best != label
-                loss_sum[g] += value
-                eta = step_next(&self.steps[g], t)
-                eta_b = eta0_b[g] / sqrt(t) if eta0_b[g] > 0.0 else eta
-                shrink = 1.0 - eta * regs[g]
-                if shrink < 0.0:
-                    shrink = 0.0
-                for k in range(g * K, (g + 1) * K):
-                    if not (isfinite(value)
-                            and fabs(eta * example * c[k]) < limit * fabs(w.scale[k])):
-                        return i
-                    smat_shrink_one(w, k, shrink)
-                    if self.fit_intercept:
-                        b[k] -= eta_b * example * c[k]
-                    c[k] *= -eta * example
-            smat_axpy(w, c, &row)
+            elif loss.kind == LOSS_HINGE:
+                hinge_of_all(y[i], f, G, c, loss_sum, error_sum)
+            else:
+                for g in range(G):
+                    loss_sum[g] += loss_value_xi(&loss, y[i], f[g], &c[g])
+                    error_sum[g] += (f[g] > 0.0) != (y[i] > 0.0)
+            if self.inverse_time:
+                for k in range(columns):
+                    eta[k] = 1.0 / (step_reg[k] * (t0[k] + t))
+            else:
+                for k in range(columns):
+                    eta[k] = step_next(&self.steps[k // K], t)
+            for g in range(G):
+                if not isfinite(loss_sum[g]):
+                    return i
+            if not all_fit(eta, c, w.scale, columns, example, limit):
+                return i
+            for k in range(columns):
+                factor[k] = 1.0 - eta[k] * regs[k]
+                factor[k] = factor[k] if factor[k] > 0.0 else 0.0
+            shrink_all(w, factor)
+            if self.fit_intercept:
+                root = sqrt(t)
+                for k in range(columns):
+                    eta_b = eta0_b[k] / root
+                    eta_b = eta_b if eta0_b[k] > 0.0 else eta[k]
+                    b[k] -= eta_b * example * c[k]
+            for k in range(columns):
+                c[k] *= -eta[k] * example
+            smat_axpy(w, c, row)
             if self.projects:
                 for g in range(G):
                     if radii[g] > 0.0:
@@ -233,7 +337,7 @@ cdef class SearchLearner:
                 if not w.averaging:
                     smat_start_average(w, w.u)
                 smat_count_average(w)
-                for k in range(G * K):
+                for k in range(columns):
                     b_sum[k] += b[k]
             self.seen += 1.0
         return -1

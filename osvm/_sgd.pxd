@@ -9,6 +9,16 @@ from osvm.core.step cimport Step
 from osvm.core.svec cimport SVec
 from osvm.core.typedefs cimport weight_t
 
+cdef enum Status:
+    DONE = 0
+    NOT_FINITE = 1          # the loss or its derivative at this row
+    STEP_TOO_LARGE = 2      # the step would overflow the weights
+
+cdef enum Error:
+    ERROR_CLASS = 0         # a wrong label
+    ERROR_ABSOLUTE = 1      # |f - y|
+    ERROR_NOVEL = 2         # f below the margin
+
 cdef struct Options:
     double reg
     double radius           # of the ball; 0 = no projection
@@ -64,6 +74,9 @@ cdef class SGDLearner:
     cdef int _learn_scalar(self, const Rows *X, const double *y, const int64_t *order,
                            Py_ssize_t *at, Py_ssize_t stop, const double *weight,
                            double largest, Record record) noexcept nogil
+    cdef int _learn_sparse(self, const Rows *X, const double *y, const int64_t *order,
+                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
+                           double largest) noexcept nogil
     cdef int _learn_multi(self, const Rows *X, const int32_t *labels, const int64_t *order,
                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
                           double largest, Record record) noexcept nogil

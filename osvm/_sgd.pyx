@@ -29,6 +29,9 @@ from osvm._check import largest_magnitude
 
 from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
+from osvm._sgd_sparse cimport (
+    Stretch, clamp_shrink, fits, learn_stretch, row_largest, step_limit,
+)
 from osvm._weights cimport ScaledMatrix, ScaledVector
 from osvm.core.loss cimport (
     LOSS_CUSTOM, LOSS_HUBER, LOSS_MODIFIED_HUBER, LOSS_SQUARED, LOSS_SQUARED_HINGE, Loss,
@@ -36,7 +39,7 @@ from osvm.core.loss cimport (
 )
 from osvm.core.row cimport (
     ROW_F32_DENSE, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I64, Row, Rows, row_axpy, row_index,
-    row_value, rows_get, rows_prefetch, rows_prefetch_start,
+    rows_get, rows_prefetch, rows_prefetch_start,
 )
 from osvm.core.smat cimport (
     SMat, row_axpy_all, smat_average_dot, smat_axpy, smat_count_average, smat_dot, smat_dot_ahead,
@@ -52,16 +55,6 @@ from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
 cdef extern from "osvm_simd.h" nogil:
     void OSVM_PREFETCH(const void *address)
 
-cdef enum Status:
-    DONE = 0
-    NOT_FINITE = 1          # the loss or its derivative at this row
-    STEP_TOO_LARGE = 2      # the step would overflow the weights
-
-cdef enum Error:
-    ERROR_CLASS = 0         # a wrong label
-    ERROR_ABSOLUTE = 1      # |f - y|
-    ERROR_NOVEL = 2         # f below the margin
-
 # Rows fetched ahead of their use; four hide the memory's latency.
 cdef enum:
     AHEAD = 4
@@ -76,37 +69,6 @@ cdef void *pointer(object array) except NULL:
 
 cdef void clear(void *array, Py_ssize_t n, int kind) noexcept nogil:
     memset(array, 0, n * (4 if kind == WEIGHT_F32 else 8))
-
-
-cdef inline double clamp_shrink(double factor) noexcept nogil:
-    """1 - eta reg, but never a change of sign (eta > 1/reg empties w)."""
-    return factor if factor > 0.0 else 0.0
-
-
-cdef inline double step_limit(int kind, double largest) noexcept nogil:
-    """How far a step may move v along a row, whose values are at most `largest`.
-
-    A float32 weight holds 1e38 and a float64 one 1e308, of which norms are squared;
-    what is left is room for more steps than anybody makes.
-    """
-    return (1e30 if kind == WEIGHT_F32 else 1e145) / largest
-
-
-cdef double row_largest(const Row *row) noexcept nogil:
-    """The row's own bound, where the bound of all rows is too large."""
-    cdef Py_ssize_t k
-    cdef double size, largest = 0.0
-    for k in range(row.count):
-        size = fabs(row_value(row, k))
-        largest = size if size > largest else largest
-    return largest
-
-
-cdef inline bint fits(double eta, double pull, const SVec *w, double limit) noexcept nogil:
-    """Whether w -= eta pull x can be made without overflow in v, in u and in b."""
-    cdef double size = fabs(eta * pull)
-    return (fabs(pull) < 1e145 and size < limit * fabs(w.scale)
-            and size * w.avg_scale < limit * fabs(w.scale))
 
 
 cdef inline bint fits_all(double eta, double pull, const SMat *w, double limit) noexcept nogil:
@@ -432,6 +394,8 @@ cdef class SGDLearner:
         cdef bint batched = options.batch_size > 1
         cdef bint averaging = options.average_from >= 0.0
         cdef int status = DONE
+        if X.indices != NULL and not batched and record.eta == NULL and record.score == NULL:
+            return self._learn_sparse(X, y, order, at, stop, weight, largest)
         for n in range(start, min(start + AHEAD, stop)):
             rows_get(X, n if order == NULL else order[n], &ring[n & (RING - 1)])
         for n in range(start, stop):
@@ -508,6 +472,22 @@ cdef class SGDLearner:
         self.b[0] = b
         self.t, self.seen = t, seen
         self.loss_sum, self.error_sum = loss_sum, error_sum
+        return status
+
+    cdef int _learn_sparse(self, const Rows *X, const double *y, const int64_t *order,
+                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
+                           double largest) noexcept nogil:
+        """The usual case of _learn_scalar, in a loop for its types (osvm/_sgd_sparse.pxd)."""
+        cdef Stretch s
+        cdef int status
+        s.X, s.y, s.order, s.weight = X, y, order, weight
+        s.at, s.stop, s.largest = at[0], stop, largest
+        s.t, s.seen, s.b, s.b_sum = self.t, self.seen, self.b[0], self.b_sum[0]
+        s.loss_sum, s.error_sum = self.loss_sum, self.error_sum
+        status = learn_stretch(&s, self.vec, &self.options, &self.loss, &self.step)
+        at[0] = s.at
+        self.t, self.seen, self.b[0], self.b_sum[0] = s.t, s.seen, s.b, s.b_sum
+        self.loss_sum, self.error_sum = s.loss_sum, s.error_sum
         return status
 
     cdef int _learn_multi(self, const Rows *X, const int32_t *labels, const int64_t *order,

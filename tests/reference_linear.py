@@ -56,6 +56,23 @@ def sgd_with_intercept(X, y, reg, t0):
     return np.array(path)
 
 
+def bounded_descent(X, y, reg, t0, dloss, curvature, weight=None):
+    """SGD on f(w, b) whose steps never go beyond the example that they learn.
+
+    The example's weight c is lowered to where c curvature (eta ||x||^2 + eta_b) = 1.
+    """
+    w, b, path = np.zeros(X.shape[1]), 0.0, []
+    for t, (x, target) in enumerate(zip(X, y), start=1):
+        eta, eta_b = 1 / (reg * (t0 + t)), 1 / np.sqrt(t)
+        c = 1.0 if weight is None else weight[t - 1]
+        c = min(c, 1 / (curvature * (eta * (x @ x) + eta_b)))
+        xi = dloss(target, w @ x + b)
+        w = (1 - eta * reg) * w - eta * c * xi * x
+        b = b - eta_b * c * xi
+        path.append(np.append(w, b))
+    return np.array(path)
+
+
 def batch_gradient_descent(X, y, reg, eta, epochs):
     """The slides' baseline: one full gradient per step."""
     w, b, path = np.zeros(X.shape[1]), 0.0, []

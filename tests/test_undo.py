@@ -31,7 +31,7 @@ def make_block(dtype, n=20, dim=12, seed=0, n_classes=2):
         {"project": True},
         {"batch_size": 3},
         {"batch_size": 3, "average": True},
-        {"loss": "squared_hinge"},
+        {"loss": "squared_hinge", "schedule": "inverse_sqrt"},
         {"loss": "logistic"},
         {"loss": "modified_huber", "schedule": "constant"},
         {"verbose": True},

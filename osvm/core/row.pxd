@@ -240,10 +240,27 @@ cdef inline double dense_dot(const value_t *x, Py_ssize_t step, Py_ssize_t n,
 
 cdef inline void sparse_axpy(const value_t *x, const index_t *j, Py_ssize_t n,
                              double c, weight_t *w) noexcept nogil:
-    cdef Py_ssize_t k
+    cdef Py_ssize_t k = 0
     cdef weight_t c_ = <weight_t> c
+    while k + 4 <= n:
+        w[j[k]] += c_ * <weight_t> x[k]
+        w[j[k + 1]] += c_ * <weight_t> x[k + 1]
+        w[j[k + 2]] += c_ * <weight_t> x[k + 2]
+        w[j[k + 3]] += c_ * <weight_t> x[k + 3]
+        k += 4
+    while k < n:
+        w[j[k]] += c_ * <weight_t> x[k]
+        k += 1
+
+
+# Two arrays at once, which reads the row once.
+cdef inline void sparse_axpy_both(const value_t *x, const index_t *j, Py_ssize_t n, double c,
+                                  double d, weight_t *w, weight_t *u) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef weight_t c_ = <weight_t> c, d_ = <weight_t> d
     for k in range(n):
         w[j[k]] += c_ * <weight_t> x[k]
+        u[j[k]] += d_ * <weight_t> x[k]
 
 
 cdef inline void dense_axpy(const value_t *x, Py_ssize_t step, Py_ssize_t n,

@@ -20,8 +20,9 @@ from osvm import _validate
 from osvm._base import LabelIndex, RunningBalance, make_generator, resolve_class_weight
 from osvm._compat import clone
 from osvm._linear_classifier import LinearClassifier, encode_targets
-from osvm._linear_fit import Plan, visiting_order
+from osvm._linear_fit import TRIAL_ROWS, Plan, visiting_order
 from osvm._progress import make_progress
+from osvm._rows import RowSource
 from osvm._search import SearchLearner
 
 __all__ = ["OnePassSearch", "one_pass_search"]
@@ -118,7 +119,7 @@ class OnePassSearch:
         dtype = base._weight_dtype(rows)
         order = visiting_order(source.n_rows, base.shuffle, rng)
         visits = np.arange(min(source.n_rows, 1000)) if order is None else order
-        plans = [p.with_tried_t0(source, targets, n_out, visits, dtype) for p in plans]
+        plans = try_first_steps(plans, source, targets, n_out, visits, dtype)
         learner = _search_learner(plans, source.n_features, n_out, dtype)
         progress = make_progress(base.verbose)
         path: list[tuple[float, Array, Array]] = []
@@ -282,6 +283,35 @@ def _as_list(name: str, values: Any) -> list[Any]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(f"grid[{name!r}] must be a list of values, got {values!r}")
     return list(values)
+
+
+def try_first_steps(
+    plans: list[Plan], X: RowSource, targets: Array, n_out: int, order: Array, dtype: Any
+) -> list[Plan]:
+    """`Plan.with_tried_t0` of all plans, whose trials are made side by side."""
+    chosen = list(plans)
+    choices = {i: plan.first_step_trials() for i, plan in enumerate(plans) if plan.needs_t0()}
+    if len(choices) < 2:
+        return [plan.with_tried_t0(X, targets, n_out, order, dtype) for plan in plans]
+    trials = {i: next(choice) for i, choice in choices.items()}
+    learner = _search_learner(list(trials.values()), X.n_features, n_out, dtype)
+    waiting = set(choices)
+    while waiting:
+        # Those that have chosen take part until the last one has.
+        learner.restart([trial.specs()[1] for trial in trials.values()])
+        try:
+            learner.run(X, targets, order[:TRIAL_ROWS])
+        except FloatingPointError:  # somebody overflows: each by itself
+            return [plan.with_tried_t0(X, targets, n_out, order, dtype) for plan in plans]
+        costs = learner.loss_sum / learner.seen
+        for i, cost in zip(choices, costs.tolist()):
+            if i in waiting:
+                try:
+                    trials[i] = choices[i].send(cost)
+                except StopIteration as stop:
+                    chosen[i] = stop.value
+                    waiting.remove(i)
+    return chosen
 
 
 def _search_learner(plans: list[Plan], n_features: int, n_out: int, dtype: Any) -> SearchLearner:
