@@ -21,6 +21,7 @@ _OBJECTS = {
     "LinearClassifier": "osvm.linear",
     "LinearNovelty": "osvm.linear",
     "LinearRegressor": "osvm.linear",
+    "MultilabelClassifier": "osvm.multilabel",
     "checkpoint": "osvm.io",
     "load": "osvm.io",
     "save": "osvm.io",
@@ -37,6 +38,7 @@ _MODULES = (
     "linear",
     "losses",
     "model_selection",
+    "multilabel",
     "plot",
     "recipes",
     "schedules",
@@ -57,6 +59,7 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     import osvm.linear as linear
     import osvm.losses as losses
     import osvm.model_selection as model_selection
+    import osvm.multilabel as multilabel
     import osvm.plot as plot
     import osvm.recipes as recipes
     import osvm.schedules as schedules
@@ -74,6 +77,7 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     from osvm.linear import LinearClassifier as LinearClassifier
     from osvm.linear import LinearNovelty as LinearNovelty
     from osvm.linear import LinearRegressor as LinearRegressor
+    from osvm.multilabel import MultilabelClassifier as MultilabelClassifier
 
 
 def get_include() -> str:

@@ -141,16 +141,21 @@ def _member(name: str) -> zipfile.ZipInfo:
 
 
 def check_folder(path: Any) -> None:
-    """Raise unless there is a folder for the file."""
-    folder = os.path.dirname(os.path.abspath(os.fspath(path)))
+    """Raise unless there is a folder for the file, and nothing but a file in its place."""
+    path = os.path.realpath(os.fspath(path))
+    folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "no such folder to save in", folder)
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, "a folder, where a file is to be saved", path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(errno.EINVAL, "a device or pipe, which cannot be replaced by a file", path)
 
 
 @contextlib.contextmanager
 def replacing(path: Any) -> Iterator[IO[bytes]]:
     """A new file that takes the name `path` when the block ends, and only then."""
-    path = os.path.abspath(os.fspath(path))
+    path = os.path.realpath(os.fspath(path))  # a link stays one
     folder, name = os.path.split(path)
     check_folder(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
@@ -184,7 +189,7 @@ def sync_folder(folder: str) -> None:
 
 def remove_leftovers(path: Any) -> None:
     """Delete what writers of `path` that were killed have left behind."""
-    folder, name = os.path.split(os.path.abspath(os.fspath(path)))
+    folder, name = os.path.split(os.path.realpath(os.fspath(path)))
     pattern = re.compile(re.escape(f".{name}.") + r"([0-9]+)\.[0-9a-f]{8}\.tmp")
     with contextlib.suppress(OSError):
         for entry in os.listdir(folder):

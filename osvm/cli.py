@@ -15,10 +15,12 @@ what to do; 2 wrong usage; 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 from osvm._version import __version__
 
@@ -53,19 +55,68 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         # A process of our own: it starts a second sooner and 90 MB lighter without scikit-learn.
         os.environ.setdefault("OSVM_NO_SKLEARN", "1")
+        _settle_streams()
         argv = sys.argv[1:]
     argv = list(argv)
     chosen = next((word for word in argv if not word.startswith("-")), None)
-    arguments = make_parser(chosen).parse_args(argv)
-    module, _ = COMMANDS[arguments.command]
+    name = f"osvm {chosen}" if chosen in COMMANDS else "osvm"
     try:
-        return import_module(module).run(arguments)
+        arguments = make_parser(chosen).parse_args(argv)
+        module, _ = COMMANDS[arguments.command]
+        status = import_module(module).run(arguments)
+        sys.stdout.flush()  # here, where an error can still be told
+        return status
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, OSError, ImportError) as error:
-        print(f"osvm {arguments.command}: {error}", file=sys.stderr)
+    except (ValueError, OSError, ImportError, ArithmeticError) as error:
+        _complain(name, _describe(error))
         return 1
-    except KeyboardInterrupt:
-        print(f"osvm {arguments.command}: interrupted", file=sys.stderr)
+    except MemoryError:
+        _complain(name, "not enough memory; try --stream, fewer --bits or a smaller --memory-mb")
+        return 1
+    except KeyboardInterrupt as interrupt:
+        _complain(name, ": ".join(["interrupted", *map(str, interrupt.args)]))
         return 130
+
+
+def _describe(error: BaseException) -> str:
+    """One line; for files, the name first."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(str(error).split("\n"))
+
+
+def _complain(name: str, text: str) -> None:
+    with contextlib.suppress(OSError):
+        print(f"{name}: {text}", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+
+
+class _Tolerant:
+    """Standard error that nobody may be reading any more: a run is not lost for that."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(BrokenPipeError):
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _settle_streams() -> None:
+    """Streams that were closed before the start go nowhere."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = _Tolerant(sys.stderr)

@@ -32,6 +32,7 @@ CLASSES = {
     "LinearClassifier": "osvm.linear",
     "LinearNovelty": "osvm.linear",
     "LinearRegressor": "osvm.linear",
+    "MultilabelClassifier": "osvm.multilabel",
 }
 
 

@@ -55,7 +55,7 @@ def test_as_a_module():
     ("error", "status", "text"),
     [
         (ValueError("row 3: no label"), 1, "osvm broken: row 3: no label\n"),
-        (FileNotFoundError(2, "No such file", "x.txt"), 1, "'x.txt'"),
+        (FileNotFoundError(2, "No such file", "x.txt"), 1, "osvm broken: x.txt: No such file\n"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )

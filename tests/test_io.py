@@ -24,10 +24,12 @@ from osvm.kernel import SOLVERS
 rng = np.random.default_rng(0)
 X = csr_array(rng.normal(size=(60, 12)) * (rng.random((60, 12)) < 0.4))
 W = rng.normal(size=12)
+V = {label: rng.normal(size=12) for label in "abc"}
 Y = {
     "binary": np.where(X @ W > 0, "yes", "no"),
     "multi": np.array(["a", "b", "c"])[np.digitize(X @ W, [-0.5, 0.5])],
     "number": X @ W,
+    "sets": [tuple(k for k in "abc" if x @ V[k] > 0.3) for x in X.toarray()],
     None: None,
 }
 
@@ -45,6 +47,8 @@ VARIANTS = [
     ("LinearRegressor", "number", {"loss": "huber"}),
     ("LinearRegressor", "number", {"average": True, "schedule": "inverse_sqrt"}),
     ("LinearNovelty", None, {}),
+    ("MultilabelClassifier", "sets", {}),
+    ("MultilabelClassifier", "sets", {"loss": "logistic", "average": True}),
     ("AlmaClassifier", "binary", {}),
     ("AlmaClassifier", "binary", {"p": 4.0, "epochs": 2, "shuffle": True}),
     ("KernelClassifier", "binary", {}),

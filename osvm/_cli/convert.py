@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import IO, Any
 
@@ -24,6 +25,7 @@ MAX_CSV_COLUMNS = 10_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(parser=parser)
+    parser.usage = "osvm convert DATA OUTPUT [options]"
     parser.add_argument("data", help="file, or - for standard input")
     parser.add_argument("output", help="file, or - for standard output")
     parser.add_argument("--to", choices=TARGETS, help="(default: told by the output's name)")
@@ -47,6 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
             figures = _to_parquet(arguments, reader)
         elif arguments.output == "-":
             figures = _to_lines(arguments, reader, target, sys.stdout.buffer)
+        elif os.path.exists(arguments.output) and not os.path.isfile(arguments.output):
+            with open(arguments.output, "wb") as file:  # a pipe or a device
+                figures = _to_lines(arguments, reader, target, file)
         else:
             with replacing(arguments.output) as file:
                 figures = _to_lines(arguments, reader, target, file)
@@ -64,9 +69,12 @@ class Labels:
         self.path = arguments.labels
         self.codes: dict[Any, int] = {}
 
-    def numbers(self, y: Any, n: int) -> list[float]:
+    def numbers(self, y: Any, n: int) -> list[Any]:
+        """One number for each row, or a tuple of them."""
         if y is None:
             return [0.0] * n
+        if isinstance(y, list):
+            return [tuple(self.numbers(np.array(row), len(row))) for row in y]
         y = np.asarray(y)
         if self.path is not None:
             return [self.codes.setdefault(v, len(self.codes)) for v in y.tolist()]
@@ -99,7 +107,7 @@ def _to_lines(
         ]
         out.write((",".join(["label", *names]) + "\n").encode())
     for X, y, *weight in reader:
-        numbers = labels.numbers(y, X.shape[0])
+        numbers = [_label(label, target) for label in labels.numbers(y, X.shape[0])]
         if target == "csv":
             text = _csv_lines(X, numbers)
         elif target == "vw":
@@ -112,6 +120,16 @@ def _to_lines(
         report.add(X.shape[0], None, None)
     labels.save()
     return {**report.finish(), "rows": rows, "values": values}
+
+
+def _label(label: Any, target: str) -> str:
+    """A label, or several with commas between them."""
+    if not isinstance(label, tuple):
+        return f"{label:.17g}"
+    if target == "vw":
+        raise ValueError("Vowpal Wabbit's format has one label for each row; write svmlight")
+    text = ",".join(f"{one:.17g}" for one in label)
+    return f'"{text}"' if target == "csv" else text
 
 
 def _digits(X: Any) -> str:
@@ -128,24 +146,24 @@ def _pairs(X: Any, template: str, first: int) -> list[str]:
     return [" ".join(words[a:b]) for a, b in zip(ends, ends[1:])]  # noqa: RUF007
 
 
-def _svmlight_lines(X: Any, labels: list[float]) -> str:
+def _svmlight_lines(X: Any, labels: list[str]) -> str:
     rows = _pairs(X, "%d:" + _digits(X), 1)
-    return "".join(f"{y:.17g} {row}\n" if row else f"{y:.17g}\n" for y, row in zip(labels, rows))
+    # a row without labels and values would be a blank line, which means nothing
+    filled = (row if row or y else "1:0" for y, row in zip(labels, rows))
+    return "".join(f"{y} {row}\n" if row else f"{y}\n" for y, row in zip(labels, filled))
 
 
-def _vw_lines(X: Any, labels: list[float], weight: Any) -> str:
+def _vw_lines(X: Any, labels: list[str], weight: Any) -> str:
     rows = _pairs(X, "%d:" + _digits(X), 0)
     if weight is None:
-        return "".join(f"{y:.17g} | {row}\n" for y, row in zip(labels, rows))
-    return "".join(
-        f"{y:.17g} {w:.17g} | {row}\n" for y, w, row in zip(labels, weight.tolist(), rows)
-    )
+        return "".join(f"{y} | {row}\n" for y, row in zip(labels, rows))
+    return "".join(f"{y} {w:.17g} | {row}\n" for y, w, row in zip(labels, weight.tolist(), rows))
 
 
-def _csv_lines(X: Any, labels: list[float]) -> str:
+def _csv_lines(X: Any, labels: list[str]) -> str:
     digits = _digits(X)
     return "".join(
-        ",".join([f"{y:.17g}", *(digits % v for v in row)]) + "\n"
+        ",".join([y, *(digits % v for v in row)]) + "\n"
         for y, row in zip(labels, X.toarray().tolist())
     )
 
@@ -172,11 +190,7 @@ def _to_parquet(arguments: argparse.Namespace, reader: Any) -> dict[str, Any]:
                 "values": pa.ListArray.from_arrays(ends, pa.array(X.data)),
             }
             if y is not None:
-                columns["label"] = pa.array(
-                    np.asarray(y).tolist()
-                    if arguments.labels is None
-                    else labels.numbers(y, X.shape[0])
-                )
+                columns["label"] = _label_column(arguments, reader, labels, y)
             if weight:
                 columns["weight"] = pa.array(weight[0])
             table = pa.table(columns).replace_schema_metadata({N_FEATURES: str(X.shape[1])})
@@ -191,3 +205,14 @@ def _to_parquet(arguments: argparse.Namespace, reader: Any) -> dict[str, Any]:
         writer.close()
     labels.save()
     return {**report.finish(), "rows": rows, "values": values}
+
+
+def _label_column(arguments: argparse.Namespace, reader: Any, labels: Labels, y: Any) -> Any:
+    """Labels, or lists of labels, as an Arrow array whose type does not depend on the batch."""
+    import pyarrow as pa
+
+    values = y if arguments.labels is None else labels.numbers(y, len(y))
+    if not isinstance(y, list):
+        return pa.array(np.asarray(values).tolist())
+    text = arguments.labels is None and reader.config().get("label_type") == "str"
+    return pa.array([list(row) for row in values], pa.list_(pa.string() if text else pa.float64()))

@@ -44,7 +44,9 @@ def parameters_of(cls: type) -> dict[str, inspect.Parameter]:
 def add_estimator_arguments(parser: argparse.ArgumentParser) -> None:
     """``--estimator`` and one flag for every parameter of any estimator."""
     group = parser.add_argument_group(
-        "estimator", "parts take parameters after a colon: --schedule inverse_sqrt:tau=10"
+        "estimator",
+        "parts take parameters after a colon: --schedule inverse_sqrt:tau=10; callback and record "
+        "exist in Python only",
     )
     group.add_argument(
         "--estimator",
@@ -165,6 +167,20 @@ def read_taxonomy(path: str) -> Any:
             return taxonomy.from_config(json.load(file))
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{path}: {error}") from None
+
+
+def settle_estimator(arguments: argparse.Namespace) -> None:
+    """--multilabel and its estimator bring each other along."""
+    multilabel = find_class("MultilabelClassifier")
+    if arguments.estimator is None:
+        arguments.estimator = multilabel if arguments.multilabel else None
+    elif arguments.estimator is multilabel:
+        arguments.multilabel = True
+    elif arguments.multilabel:
+        arguments.parser.error(
+            f"--multilabel is learnt by {multilabel.__name__}, not by "
+            f"{arguments.estimator.__name__}; leave --estimator out"
+        )
 
 
 def given_parameters(arguments: argparse.Namespace) -> dict[str, Any]:

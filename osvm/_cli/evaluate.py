@@ -8,28 +8,35 @@ import sys
 from typing import Any
 
 from osvm import io
-from osvm._cli.estimators import add_estimator_arguments, given_parameters, make_estimator
+from osvm._cli.estimators import (
+    add_estimator_arguments,
+    given_parameters,
+    make_estimator,
+    settle_estimator,
+)
 from osvm._cli.inputs import add_input_arguments, known_columns, open_input
-from osvm._cli.report import add_report_arguments, say, say_skipped
+from osvm._cli.report import add_report_arguments, positive, say, say_skipped
 from osvm._cli.train import _known_classes, _label_type, _numeric
 from osvm.stream.progressive import ProgressiveResult, progressive_validate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(parser=parser)
+    parser.usage = "osvm evaluate DATA [-m MODEL] [options]"
     parser.add_argument("data", help="file, or - for standard input")
     parser.add_argument("-m", "--model", metavar="FILE", help="start from this model")
     parser.add_argument(
         "--metrics",
-        default="loss,error",
         metavar="NAME,...",
         help="loss, error, accuracy, squared_error, absolute_error, or names of functions of "
-        "sklearn.metrics (default: loss,error)",
+        "sklearn.metrics (default: loss,error; loss,squared_error for regressors)",
     )
-    parser.add_argument("--window", type=int, help="examples per line (default: 1, 2, 4, 8, ...)")
+    parser.add_argument(
+        "--window", type=positive, help="examples per line (default: 1, 2, 4, 8, ...)"
+    )
     parser.add_argument("--delay", type=int, default=0, help="examples by which labels are late")
-    parser.add_argument("--block", type=int, help="rows predicted at a time; 1 is exact")
-    parser.add_argument("--limit", type=int, help="stop after so many examples")
+    parser.add_argument("--block", type=positive, help="rows predicted at a time; 1 is exact")
+    parser.add_argument("--limit", type=positive, help="stop after so many examples")
     parser.add_argument("--plot", metavar="FILE", help="save a plot; needs matplotlib")
     parser.add_argument("--classes", metavar="LABEL,...", help="all labels, when they are known")
     add_report_arguments(parser)
@@ -45,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.parser.error("--model brings its own parameters; leave the estimator's out")
         model, header, _ = io.load_all(arguments.model)
         saved = io.decode(header["input"])
+    else:
+        settle_estimator(arguments)
     label_type = _label_type(arguments)
     with open_input(arguments, arguments.data, label_type=label_type, saved=saved) as reader:
         stream: Any = reader
@@ -55,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         result = progressive_validate(
             model,
             stream,
-            metrics=arguments.metrics.split(","),
+            metrics=_metrics(arguments, model),
             window=arguments.window,
             delay=arguments.delay,
             block=arguments.block,
@@ -86,6 +95,13 @@ def run(arguments: argparse.Namespace) -> int:
     text = f"{result.n_examples} examples in {result.seconds:.2f} s ({speed:,.0f} per s): {final}"
     say(arguments, text)
     return 0
+
+
+def _metrics(arguments: argparse.Namespace, model: Any) -> list[str]:
+    if arguments.metrics is not None:
+        return arguments.metrics.split(",")
+    regression = type(model).__name__.endswith("Regressor")
+    return ["loss", "squared_error" if regression else "error"]
 
 
 def _print_window(result: ProgressiveResult) -> None:

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from osvm.stream import read
 from osvm.stream._base import Reader
 from osvm.stream.formats import FORMATS, guess_format
+from osvm.stream.open import FormatError
 
 # Columns for svmlight data that come through a pipe, where they cannot be counted first.
 PIPE_COLUMNS = 1 << 20
@@ -25,6 +26,17 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     add("--format", choices=list(FORMATS), help="told by the file's name by default")
     add("--skip-errors", action="store_true", help="count malformed records and go on")
     add("--max-line", type=int, metavar="BYTES", help="longest line (default: 32 MiB)")
+    add(
+        "--multilabel",
+        action="store_true",
+        help="rows carry any number of labels, one linear model is learnt for each "
+        "(svmlight: 1,3 5:0.5; Parquet: a list column)",
+    )
+    add(
+        "--label-separator",
+        metavar="TEXT",
+        help="between the labels of a line of text or a table, with --multilabel (default: ,)",
+    )
     add("--dtype", choices=["float32", "float64"], default="float32", help="of the values")
     group = parser.add_argument_group("svmlight and libsvm files")
     add = group.add_argument
@@ -101,6 +113,7 @@ def open_input(
         if format == "svmlight" and arguments.text is not None:
             format = "csv"
     options: dict[str, Any] = _common(arguments, format)
+    options.update(_label_sets(arguments, format))
     if format == "svmlight":
         options["n_features"] = arguments.n_features
         if arguments.zero_based or arguments.one_based:
@@ -113,7 +126,27 @@ def open_input(
             options["bits"] = arguments.bits
     else:
         options.update(_table_options(arguments, format, label_type))
-    return read(source, format, **options)
+    try:
+        return read(source, format, **options)
+    except FormatError as error:
+        if arguments.label is None and error.reason.startswith("no column 'label';"):
+            hint = "name the label's with --label, or pass --unlabelled"
+            raise ValueError(f"{error}; {hint}") from None
+        raise
+
+
+def _label_sets(arguments: argparse.Namespace, format: str) -> dict[str, Any]:
+    """What a reader of several labels per row is told."""
+    if not arguments.multilabel:
+        if arguments.label_separator is not None:
+            arguments.parser.error("--label-separator goes with --multilabel")
+        return {}
+    if format == "vw":
+        arguments.parser.error("--multilabel: Vowpal Wabbit's format has one label; use svmlight")
+    if format in ("svmlight", "parquet"):
+        return {"multilabel": True}
+    separator = "," if arguments.label_separator is None else arguments.label_separator
+    return {"label_separator": _character(separator)}
 
 
 def _common(arguments: argparse.Namespace, format: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from osvm import io
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(parser=parser)
+    parser.usage = "osvm inspect MODEL [options]"
     parser.add_argument("model", metavar="FILE")
     parser.add_argument("--top", type=int, default=10, metavar="N", help="largest weights to show")
     parser.add_argument("--json", action="store_true", help="for machines")
@@ -65,12 +66,19 @@ def describe(model: Any, header: dict[str, Any], top: int) -> dict[str, Any]:
         if names is None:
             names = settings.get("features")
         first = 0 if settings.get("zero_based", True) else 1
-        found["largest"] = _largest(model, coef, names, terms, first, top)
+        hashed = settings.get("format") == "vw" or bool(settings.get("tokenizer"))
+        found["largest"] = _largest(model, coef, names, terms, first, top, hashed)
     return found
 
 
 def _largest(
-    model: Any, coef: np.ndarray, names: Any, terms: dict[str, list[str]], first: int, top: int
+    model: Any,
+    coef: np.ndarray,
+    names: Any,
+    terms: dict[str, list[str]],
+    first: int,
+    top: int,
+    hashed: bool,
 ) -> list[dict[str, Any]]:
     """The largest weights of each output."""
     classes = getattr(model, "classes_", None)
@@ -80,13 +88,15 @@ def _largest(
         if classes is None:
             output = None
         else:
-            output = np.asarray(classes)[1 if len(coef) == 1 else k].item()
+            output = np.asarray(classes)[1 if len(coef) < len(classes) else k].item()
         weights = []
         for j in best[row[best] != 0].tolist():
             if names is not None:
                 name = str(names[j])
             elif str(j) in terms:
                 name = " / ".join(terms[str(j)])
+            elif hashed:
+                name = f"(column {j})"  # its terms were not kept, or there is no text
             else:
                 name = str(j + first)
             weights.append({"name": name, "column": j, "weight": float(row[j])})

@@ -16,6 +16,7 @@ from osvm._cli.report import Report, add_report_arguments, say, say_skipped
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(parser=parser)
+    parser.usage = "osvm predict DATA -m MODEL [options]"
     parser.add_argument("data", help="file, or - for standard input")
     parser.add_argument("-m", "--model", required=True, metavar="FILE")
     parser.add_argument("-o", "--output", metavar="FILE", help="(default: standard output)")
@@ -31,6 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     saved = io.decode(header["input"])
     answer = _answer(arguments, model)
     with open_input(arguments, arguments.data, saved=saved) as reader:
+        reader.eager = arguments.data == "-"  # answers go out as the data come in
         if arguments.output is None:
             figures = _predict(arguments, model, reader, answer, sys.stdout)
         else:
@@ -67,7 +69,8 @@ def _predict(
     right = labelled = outside = 0
     squares = 0.0
     kind = type(model).__name__
-    linear = kind.startswith("Linear")
+    linear = hasattr(model, "coef_")
+    sets = LabelSets() if kind == "MultilabelClassifier" else None
     for X, y, *_ in reader:
         X, left_out = known_columns(X, model.n_features_in_)
         if left_out and not linear:
@@ -76,10 +79,20 @@ def _predict(
                 f"{model.n_features_in_})"
             )
         outside += left_out
+        as_json = arguments.json and arguments.output is None
         found = np.asarray(answer(X))
-        out.write(_lines(found, arguments.json and arguments.output is None))
+        plain = not (arguments.scores or arguments.proba)
+        if sets is not None and plain:
+            labels = sets.of(found, model.classes_)
+            out.write("".join(_set_line(row, as_json) for row in labels))
+        else:
+            out.write(_lines(found, as_json))
         out.flush()
         report.add(X.shape[0], None, None)
+        if sets is not None:
+            if isinstance(y, list) and plain:
+                sets.count(labels, y)
+            continue
         if y is None or kind.endswith("Novelty") or arguments.scores or arguments.proba:
             continue
         if kind.endswith("Classifier"):
@@ -92,6 +105,9 @@ def _predict(
     figures = report.finish()
     if outside:
         say(arguments, f"{outside} values in columns that the model does not know were left out")
+    if sets is not None and sets.n:
+        figures.update(sets.figures())
+        say(arguments, sets.summary())
     if labelled and kind.endswith("Classifier"):
         figures["accuracy"] = right / labelled
         say(arguments, f"accuracy {100 * right / labelled:.2f} % ({right} of {labelled})")
@@ -101,6 +117,48 @@ def _predict(
     for name in ("average_loss", "error"):
         figures.pop(name)
     return figures
+
+
+class LabelSets:
+    """Predicted label sets, and how they agree with those of the data."""
+
+    def __init__(self) -> None:
+        self.n = self.exact = self.common = self.predicted = self.wanted = 0
+
+    def of(self, indicator: np.ndarray, classes: np.ndarray) -> list[tuple]:
+        """Labels of each row."""
+        names = classes.tolist()
+        return [tuple(names[k] for k in np.flatnonzero(row)) for row in indicator]
+
+    def count(self, found: list[tuple], wanted: list[tuple]) -> None:
+        for a, b in zip(map(set, found), map(set, wanted)):
+            self.n += 1
+            self.exact += a == b
+            self.common += len(a & b)
+            self.predicted += len(a)
+            self.wanted += len(b)
+
+    def figures(self) -> dict[str, float]:
+        total = self.predicted + self.wanted
+        return {
+            "accuracy": self.exact / self.n,
+            "micro_f1": 2 * self.common / total if total else 1.0,
+        }
+
+    def summary(self) -> str:
+        micro = self.figures()["micro_f1"]
+        return (
+            f"accuracy {100 * self.exact / self.n:.2f} % ({self.exact} of {self.n} label sets), "
+            f"micro F1 {micro:.4f}"
+        )
+
+
+def _set_line(labels: tuple, as_json: bool) -> str:
+    """One row's labels: separated by commas, or a JSON list."""
+    if as_json:
+        return json.dumps(list(labels)) + "\n"
+    words = (f"{v:.9g}" if isinstance(v, float) else str(v) for v in labels)
+    return ",".join(words) + "\n"
 
 
 def _lines(found: np.ndarray, as_json: bool) -> str:

@@ -28,6 +28,14 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--json", action="store_true", help="the result as JSON on standard output")
 
 
+def positive(text: str) -> int:
+    """A flag's value that counts something."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
+
+
 class Report:
     """Counts and prints."""
 

@@ -22,10 +22,12 @@ from osvm._cli.estimators import (
     add_estimator_arguments,
     given_parameters,
     make_estimator,
+    settle_estimator,
 )
 from osvm._cli.inputs import add_input_arguments, known_columns, open_input
-from osvm._cli.report import Report, add_report_arguments, say, say_skipped
+from osvm._cli.report import Report, add_report_arguments, positive, say, say_skipped
 from osvm._cli.terms import find_terms
+from osvm._params import check_integer
 from osvm.stream import ShuffledReader
 from osvm.stream.progressive import _cut, running_totals
 
@@ -34,6 +36,7 @@ MAX_CLASSES = 10_000  # labels of a survey that are taken for classes
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(parser=parser)
+    parser.usage = "osvm train DATA -m MODEL [options]"
     parser.add_argument("data", help="file, or - for standard input")
     parser.add_argument("-m", "--model", required=True, metavar="FILE", help="where to save")
     parser.add_argument("-i", "--initial", metavar="FILE", help="go on learning from this model")
@@ -43,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="go on from the checkpoint in --model, with the same data and flags, if it exists",
     )
     parser.add_argument(
-        "--checkpoint-every", type=int, metavar="N", help="save after every N examples"
+        "--checkpoint-every", type=positive, metavar="N", help="save after every N examples"
     )
     parser.add_argument("--stream", action="store_true", help="stream, whatever the size")
     parser.add_argument(
@@ -55,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--reservoir",
-        type=int,
+        type=positive,
         default=65536,
         metavar="ROWS",
         help="rows through which --shuffle mixes a stream (default: 65536)",
@@ -67,6 +70,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.memory_mb < 0:
+        arguments.parser.error("--memory-mb must not be negative")
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_what_is_left(arguments)) from None
+
+
+def _what_is_left(arguments: argparse.Namespace) -> str:
+    """What an interrupted user has, and can do."""
+    if not (arguments.checkpoint_every or arguments.resume):
+        return "nothing was saved; --checkpoint-every N keeps what was learnt"
+    if not os.path.exists(arguments.model):
+        return "before the first checkpoint; nothing was saved"
+    return f"{arguments.model} holds the last checkpoint; the same command with --resume goes on"
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.initial is None:
+        settle_estimator(arguments)
     check_folder(arguments.model)  # rather than after hours of learning
     model, saved = _starting_model(arguments)
     reader = open_input(arguments, arguments.data, label_type=_label_type(arguments), saved=saved)
@@ -146,7 +169,11 @@ def _fit(
     arguments: argparse.Namespace, model: Any, reader: Any, batches: list, report: Report
 ) -> dict[str, Any]:
     X = batches[0][0] if len(batches) == 1 else vstack([b[0] for b in batches], format="csr")
-    y = None if batches[0][1] is None else np.concatenate([b[1] for b in batches])
+    y: Any = None
+    if isinstance(batches[0][1], list):
+        y = [labels for b in batches for labels in b[1]]
+    elif batches[0][1] is not None:
+        y = np.concatenate([b[1] for b in batches])
     weight = np.concatenate([b[2] for b in batches]) if len(batches[0]) == 3 else None
     _need_labels(model, y, reader)
     batches.clear()
@@ -185,10 +212,16 @@ def _stream(arguments: argparse.Namespace, model: Any, reader: Any) -> dict[str,
     for name in FIT_ONLY:
         if given.get(name):
             arguments.parser.error(
-                f"--{name.lower().replace('_', '-')} needs all data at once: raise --memory-mb, "
+                f"--{name.replace('_', '-')} needs all data at once: raise --memory-mb, "
                 "or leave it out (give --reg in place of --C)"
             )
-    epochs = given.get("epochs", 1)
+    if not hasattr(model, "partial_fit"):
+        raise ValueError(
+            f"--solver {getattr(model, 'solver', '')} of {type(model).__name__} learns a fixed "
+            "training set: give a file, raise --memory-mb, and leave out --stream, --resume and "
+            "--checkpoint-every"
+        )
+    epochs = check_integer("epochs", given.get("epochs", 1), 1)
     inner = reader
     if given.get("shuffle"):
         reader = ShuffledReader(

@@ -59,6 +59,7 @@ class Reader:
     name = "<data>"
     n_features: int
     weighted = False  # whether batches carry weights
+    eager = False  # whether a batch ends where the data pause, for pipes that are read live
 
     def __init__(self, *, batch_size: int, on_error: str):
         self.batch_size = check_batch_size(batch_size)
@@ -180,6 +181,8 @@ class LineReader(Reader):
         lines, parser = self.lines, self._parser
         while True:
             if lines.start >= lines.stop:
+                if self.eager and parser.n_rows:
+                    return True
                 try:
                     if not lines.fill():
                         return parser.n_rows > 0

@@ -44,7 +44,7 @@ cdef enum Status:
 REASONS = {
     BAD_LABEL: "the label is not a number",
     BAD_LABEL_END: "the label is not followed by a blank",
-    TWO_LABELS: "more than one label; pass multilabel=True to read multi-label files",
+    TWO_LABELS: "more than one label; label sets are read with multilabel=True (--multilabel)",
     BAD_INDEX: "the feature index is not an integer below 10**18",
     NO_COLON: "the feature index is not followed by ':'",
     BAD_VALUE: "the value is not a finite decimal number",

@@ -35,6 +35,9 @@ class CsvReader(RecordReader):
         Whether the first record names the columns; False names them "0", "1", ...; a list
         names them itself, and then the first record is data.
     label_type : {"str", "int", "float"}, default="str"
+    label_separator : str, optional
+        The label's column holds any number of labels with this between them; y is then a list
+        of tuples.
     tokenizer : HashingTokenizer or dict of its parameters, optional
     batch_size : int, default=4096
     dtype : float32 or float64, default=float32
@@ -64,6 +67,7 @@ class CsvReader(RecordReader):
         quote: str | None = '"',
         header: bool | Sequence[str] = True,
         label_type: str = "str",
+        label_separator: str | None = None,
         tokenizer: HashingTokenizer | dict | None = None,
         batch_size: int = 4096,
         dtype: Any = np.float32,
@@ -80,6 +84,7 @@ class CsvReader(RecordReader):
             features=features,
             weight=weight,
             label_type=label_type,
+            label_separator=label_separator,
             tokenizer=tokenizer,
             batch_size=batch_size,
             dtype=dtype,

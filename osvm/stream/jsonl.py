@@ -17,7 +17,8 @@ class JsonlReader(RecordReader):
 
     Parameters are those of `CsvReader` without the ones that concern separators.  Labels are
     strings or numbers (as text with ``label_type="str"``); a text field is a string; a number
-    field a number.  `features` must be given when there is no `text`.
+    field a number; with `label_separator` the label may also be a list.  `features` must be
+    given when there is no `text`.
 
     Examples
     --------
@@ -38,6 +39,7 @@ class JsonlReader(RecordReader):
         features: Sequence[str] | None = None,
         weight: str | None = None,
         label_type: str = "str",
+        label_separator: str | None = None,
         tokenizer: HashingTokenizer | dict | None = None,
         batch_size: int = 4096,
         dtype: Any = np.float32,
@@ -53,6 +55,7 @@ class JsonlReader(RecordReader):
             features=features,
             weight=weight,
             label_type=label_type,
+            label_separator=label_separator,
             tokenizer=tokenizer,
             batch_size=batch_size,
             dtype=dtype,
@@ -92,12 +95,25 @@ class JsonlReader(RecordReader):
                 if name in texts:
                     raise ValueError(1, f"the field {name!r} is not text")
                 fields.append(repr(value).encode())
+            elif isinstance(value, list) and name == self.label and self.label_separator:
+                fields.append(self._joined_labels(value))
             elif isinstance(value, bool) and name == self.label:
                 fields.append(str(value).lower().encode())
             else:
                 missing = "missing" if value is None else f"a {type(value).__name__}"
                 raise ValueError(1, f"the field {name!r} is {missing}")
         return fields
+
+    def _joined_labels(self, labels: list[Any]) -> bytes:
+        """A list of labels as one field."""
+        separator = self.label_separator
+        assert separator is not None
+        words = [label if isinstance(label, str) else repr(label) for label in labels]
+        if any(separator in word or not word.strip() for word in words):
+            raise ValueError(
+                1, f"a label of {labels!r} is empty or contains the separator {separator!r}"
+            )
+        return separator.join(words).encode("utf-8", "replace")
 
     def config(self) -> dict[str, Any]:
         return {"format": "jsonl", **super().config()}

@@ -19,6 +19,9 @@ MAGIC = {
 }
 
 
+PIPE_PIECE = 1 << 17  # bytes that are taken from a pipe at a time
+
+
 class FormatError(ValueError):
     """Malformed data, with the place where it was met.
 
@@ -83,6 +86,8 @@ class ByteSource:
         if self._owned:
             self._raw = open(self.source, "rb", buffering=0)  # noqa: SIM115
         elif self.name == "<stdin>" and isinstance(self.source, str):
+            if sys.stdin is None:
+                raise ValueError("standard input is closed")
             self._raw = sys.stdin.buffer
         else:
             self._raw = self.source
@@ -203,10 +208,12 @@ class _Joined(io.RawIOBase):
             view[:n] = self._head[:n]
             self._head = self._head[n:]
             return n
-        readinto = getattr(self._rest, "readinto1", None) or getattr(self._rest, "readinto", None)
-        if readinto is not None:
-            return readinto(view) or 0
-        data = self._rest.read(len(view))
+        if hasattr(self._rest, "read1"):  # what is there; `readinto1` waits for more
+            data = self._rest.read1(min(len(view), PIPE_PIECE))
+        elif hasattr(self._rest, "readinto"):
+            return self._rest.readinto(view) or 0
+        else:
+            data = self._rest.read(len(view))
         view[: len(data)] = data
         return len(data)
 

@@ -53,6 +53,8 @@ class ParquetReader(Reader):
         pass over that column.
     label_type : {"str", "int", "float"}, optional
         The column's own type by default.
+    multilabel : bool, default=False
+        The label's column is a list column; y is then a list of tuples.
     tokenizer, batch_size, dtype
         As in `CsvReader`.
 
@@ -77,6 +79,7 @@ class ParquetReader(Reader):
         weight: str | None = None,
         n_features: int | None = None,
         label_type: str | None = None,
+        multilabel: bool = False,
         tokenizer: HashingTokenizer | dict | None = None,
         batch_size: int = 4096,
         dtype: Any = np.float32,
@@ -87,6 +90,7 @@ class ParquetReader(Reader):
             raise ValueError("give one of indices (and values), text and features")
         self.dtype = check_dtype(dtype)
         self.label_type = None if label_type is None else check_label_type(label_type)
+        self.multilabel = multilabel
         self.weighted = weight is not None
         self._table = _Table(source)
         self.name = self._table.name
@@ -258,11 +262,28 @@ class ParquetReader(Reader):
             raise self._wrong(f"column {name!r} holds {column.type}, not text")
         return texts
 
-    def _labels(self, column: Any) -> np.ndarray:
+    def _labels(self, column: Any) -> Any:
+        import pyarrow.compute as pc
+
+        if self.multilabel:
+            if not _is_list(column.type):
+                raise self._wrong(f"column {self.label!r} is {column.type}, not a list of labels")
+            flat = pc.list_flatten(column)
+            if flat.null_count:
+                raise self._wrong(f"column {self.label!r} has missing labels")
+            labels = self._flat_labels(flat).tolist() if len(flat) else []
+            ends = np.cumsum(np.asarray(pc.list_value_length(column))).tolist()
+            return [tuple(labels[a:b]) for a, b in zip([0, *ends], ends)]
+        if _is_list(column.type):
+            raise self._wrong(
+                f"column {self.label!r} holds lists; several labels need multilabel=True "
+                "(--multilabel)"
+            )
+        return self._flat_labels(column)
+
+    def _flat_labels(self, column: Any) -> np.ndarray:
         import pyarrow as pa
 
-        if _is_list(column.type):
-            raise self._wrong(f"column {self.label!r} holds lists, not labels")
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         y = column.to_numpy(zero_copy_only=False)
@@ -302,6 +323,7 @@ class ParquetReader(Reader):
         if self.label is None or self.label_type is not None:
             return self.label_type != "str"
         kind = self._table.schema.field(self.label).type
+        kind = kind.value_type if self.multilabel and _is_list(kind) else kind
         return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
     @property
@@ -323,6 +345,7 @@ class ParquetReader(Reader):
             "features": self.features,
             "n_features": self.n_features,
             "label_type": self.label_type,
+            "multilabel": self.multilabel,
             "tokenizer": None if self.tokenizer is None else self.tokenizer.config(),
         }
 

@@ -176,6 +176,8 @@ def progressive_validate(
 
 def running_totals(model: Any) -> tuple[float, float] | None:
     """Sum of losses and of errors that a model has counted while learning, where it does."""
+    if hasattr(model, "_totals") and hasattr(model, "t_"):
+        return model._totals()
     learner = model.__dict__.get("_learner")  # linear
     if learner is None:  # a kernel expansion with a buffer
         learner = getattr(model.__dict__.get("_machine"), "state", None)
@@ -307,6 +309,8 @@ class _Run:
         X, y = batch[0], batch[1]
         if y is None:
             raise ValueError("these metrics need labels, but the stream has none")
+        if isinstance(y, list):
+            raise ValueError("label sets are measured by loss and error, without delay and block")
         n = X.shape[0]
         fitted = hasattr(self.model, "t_") or hasattr(self.model, "classes_")
         scores = None

@@ -20,10 +20,11 @@ from osvm.stream._text import HashingTokenizer
 from osvm.stream.open import FormatError
 from osvm.stream.text import (
     MAX_VALUES,
+    check_label_separator,
     check_label_type,
     label_array,
     make_tokenizer,
-    read_label,
+    read_labels,
 )
 
 
@@ -45,6 +46,7 @@ class RecordReader(Reader):
         features: Sequence[str] | None,
         weight: str | None,
         label_type: str,
+        label_separator: str | None,
         tokenizer: HashingTokenizer | dict | None,
         batch_size: int,
         dtype: Any,
@@ -59,10 +61,13 @@ class RecordReader(Reader):
         self.text = as_names(text)
         self.features = as_names(features)
         self.label_type = check_label_type(label_type)
+        self.label_separator = label_separator
+        self._label_separator = check_label_separator(label_separator)
         self.weighted = weight is not None
         self.tokenizer = make_tokenizer(tokenizer) if self.text else None
         self.lines = LineSource(source, max_line=max_line)
         self.name = self.lines.name
+        self._all_columns = text is None and features is None  # none was named
         self._line = 0  # lines used so far
         self._builder = CsrBuilder()
 
@@ -80,6 +85,8 @@ class RecordReader(Reader):
         rows = 0
         add = self.tokenizer.add if self.tokenizer is not None else None
         while rows < self.batch_size and self._builder.n_values < MAX_VALUES:
+            if self.eager and rows and self.lines.start >= self.lines.stop:
+                break
             line = self._line + 1
             try:
                 record = self._next_record()
@@ -106,7 +113,9 @@ class RecordReader(Reader):
         else:
             with np.errstate(over="ignore"):
                 X = csr_array(np.array(numbers, dtype=self.dtype).reshape(rows, self.n_features))
-        y = label_array(labels, self.label_type) if self.label is not None else None
+        y = None
+        if self.label is not None:
+            y = label_array(labels, self.label_type, self._label_separator)
         return (X, y, np.array(weights)) if self.weighted else (X, y)
 
     def _read_fields(self, record: list[Any]) -> tuple[Any, float | None, Any]:
@@ -114,7 +123,7 @@ class RecordReader(Reader):
         k = 0
         label = weight = None
         if self.label is not None:
-            label = read_label(record[0], self.label_type)
+            label = read_labels(record[0], self.label_type, self._label_separator)
             k = 1
         if self.weight is not None:
             weight = self._number(record[k], self.weight)
@@ -130,7 +139,11 @@ class RecordReader(Reader):
     def _number(self, field: bytes, name: str) -> float:
         value = read_double(field.strip())
         if value is None or (self.dtype == np.float32 and abs(value) > 3.4028235e38):
-            raise ValueError(f"column {name!r} holds {field[:40]!r}, which is not a finite number")
+            shown = field[:40].decode("utf-8", "replace")
+            hint = "; name columns of text with text (--text)" if self._all_columns else ""
+            raise ValueError(
+                f"column {name!r} holds {shown!r}, which is not a finite number{hint}"
+            )
         return value
 
     def _columns(self) -> list[str]:
@@ -196,5 +209,6 @@ class RecordReader(Reader):
             "features": self.features,
             "weight": self.weight,
             "label_type": self.label_type,
+            "label_separator": self.label_separator,
             "tokenizer": None if self.tokenizer is None else self.tokenizer.config(),
         }

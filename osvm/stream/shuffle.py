@@ -143,7 +143,12 @@ class ShuffledReader(Reader):
             held = _rows(self._mixed, slice(self._next, None))
             X = csr_array(held[0])
             arrays.update(values=X.data, indices=X.indices, indptr=X.indptr)
-            arrays.update({f"column{k}": np.asarray(part) for k, part in enumerate(held[1:])})
+            scalars["columns"] = len(held) - 1
+            for k, part in enumerate(held[1:]):
+                if isinstance(part, np.ndarray) and part.dtype.kind in "biuf":
+                    arrays[f"column{k}"] = part
+                else:  # label sets, text, nothing
+                    scalars[f"column{k}"] = part
         return scalars, arrays
 
     def set_state(self, scalars: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
@@ -157,7 +162,8 @@ class ShuffledReader(Reader):
         if "values" in arrays:
             shape = (len(arrays["indptr"]) - 1, self.n_features)
             X = csr_array((arrays["values"], arrays["indices"], arrays["indptr"]), shape=shape)
-            rest = [arrays[name] for name in sorted(arrays) if name.startswith("column")]
+            names = [f"column{k}" for k in range(int(scalars["columns"]))]
+            rest = [arrays[n] if n in arrays else scalars[n] for n in names]
             self._mixed = (X, *rest)
             self._give = int(scalars["give"])
 

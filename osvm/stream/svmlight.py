@@ -109,9 +109,9 @@ class SvmlightReader(LineReader):
 
         A malformed line will stop an ``on_error="raise"`` reader anyway, so there the ends of
         the lines suffice; when such lines are skipped they must not count, so there every
-        line is parsed.
+        line is parsed, and so are label sets.
         """
-        if self.on_error == "skip":
+        if self.on_error == "skip" or self.multilabel:
             self._parser = self._make_parser(1 if zero_based is False else 0, 10**18)
             labels: set[float] = set()
             while self._collect():
@@ -166,4 +166,5 @@ class SvmlightReader(LineReader):
             "format": "svmlight",
             "n_features": self.n_features,
             "zero_based": self.zero_based,
+            **({"multilabel": True} if self.multilabel else {}),
         }

@@ -48,8 +48,27 @@ def read_label(text: bytes, label_type: str) -> Any:
     return value
 
 
-def label_array(labels: list, label_type: str) -> np.ndarray:
-    """Labels as an array of one type, whatever the batch holds."""
+def read_labels(text: bytes, label_type: str, separator: bytes | None) -> Any:
+    """A label, or with a separator the tuple of labels between separators (none if empty)."""
+    if separator is None:
+        return read_label(text, label_type)
+    if not text.strip():
+        return ()
+    return tuple(read_label(part.strip(), label_type) for part in text.split(separator))
+
+
+def check_label_separator(separator: str | None) -> bytes | None:
+    if separator is None:
+        return None
+    if not separator or "\n" in separator:
+        raise ValueError(f"label_separator must be text within a line, got {separator!r}")
+    return separator.encode()
+
+
+def label_array(labels: list, label_type: str, separator: bytes | None = None) -> Any:
+    """Labels as an array of one type, whatever the batch holds; label sets as they are."""
+    if separator is not None:
+        return labels
     if label_type == "str":
         return np.array(labels, dtype=np.str_)
     return np.array(labels, dtype=np.int64 if label_type == "int" else np.float64)
@@ -68,6 +87,8 @@ class TextReader(LineReader):
     separator : str, default="\\t"
         Between the label and the document.
     label_type : {"str", "int", "float"}, default="str"
+    label_separator : str, optional
+        Lines carry any number of labels with this between them; y is a list of tuples.
     tokenizer : HashingTokenizer or dict of its parameters, optional
     batch_size : int, default=4096
     dtype : float32 or float64, default=float32
@@ -91,6 +112,7 @@ class TextReader(LineReader):
         labelled: bool = True,
         separator: str = "\t",
         label_type: str = "str",
+        label_separator: str | None = None,
         tokenizer: HashingTokenizer | dict | None = None,
         batch_size: int = 4096,
         dtype: Any = np.float32,
@@ -104,6 +126,8 @@ class TextReader(LineReader):
             raise ValueError(f"separator must be text within a line, got {separator!r}")
         self.separator = separator
         self.label_type = check_label_type(label_type)
+        self.label_separator = label_separator
+        self._label_separator = check_label_separator(label_separator)
         self.tokenizer = make_tokenizer(tokenizer)
         self.n_features = self.tokenizer.n_features
         self._parser = _TextParser(self)
@@ -118,6 +142,7 @@ class TextReader(LineReader):
             "format": "text",
             "separator": self.separator,
             "label_type": self.label_type,
+            "label_separator": self.label_separator,
             "tokenizer": self.tokenizer.config(),
         }
 
@@ -158,7 +183,8 @@ class _TextParser:
                 if body < 0:
                     return start, f"no {reader.separator!r} between the label and the document"
                 try:
-                    label = read_label(bytes(buffer[start:body]), reader.label_type)
+                    text = bytes(buffer[start:body])
+                    label = read_labels(text, reader.label_type, reader._label_separator)
                 except ValueError as error:
                     return start, str(error)
                 self.labels.append(label)
@@ -174,4 +200,6 @@ class _TextParser:
         reader = self.reader
         X = reader._matrix(*self.builder.take(reader.dtype))
         labels, self.labels = self.labels, []
-        return X, label_array(labels, reader.label_type) if reader.labelled else None
+        if not reader.labelled:
+            return X, None
+        return X, label_array(labels, reader.label_type, reader._label_separator)
