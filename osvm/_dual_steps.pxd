@@ -31,15 +31,16 @@ from libc.math cimport INFINITY, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from osvm.core.row cimport (
-    OSVM_PREFETCH, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows, row_axpy,
-    row_dot, row_index, row_sq_norm, rows_get, rows_prefetch,
+    OSVM_PREFETCH, ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Row, Rows, row_axpy,
+    row_dot, row_dot_ahead, row_index, rows_get, rows_prefetch_start,
 )
-from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, index_t, weight_t
+from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, index_t, value_t, weight_t
 
 cdef enum:
     BLOCK = 64              # rows that lie side by side
     WINDOW = 1024           # rows that are permuted together: 16 blocks
     AHEAD = 4               # rows between a prefetch and the use
+    RING = 8                # rows looked up and not used yet; a power of two above AHEAD
     MAX_QUIET = 2           # rest at most 2^2 - 1 epochs
 
 cdef struct Dual:
@@ -172,12 +173,36 @@ cdef inline bint is_plain(const Row *x) noexcept nogil:
     return is_ascending(<const int64_t *> x.indices, x.count)
 
 
+cdef inline double sum_of_squares(const value_t *x, Py_ssize_t step, Py_ssize_t n) noexcept nogil:
+    """Four running sums, because one would wait for each addition to finish."""
+    cdef double a0 = 0.0, a1 = 0.0, a2 = 0.0, a3 = 0.0
+    cdef Py_ssize_t k = 0
+    if step == 1:
+        while k + 4 <= n:
+            a0 += <double> x[k] * <double> x[k]
+            a1 += <double> x[k + 1] * <double> x[k + 1]
+            a2 += <double> x[k + 2] * <double> x[k + 2]
+            a3 += <double> x[k + 3] * <double> x[k + 3]
+            k += 4
+    while k < n:
+        a0 += <double> x[k * step] * <double> x[k * step]
+        k += 1
+    return (a0 + a1) + (a2 + a3)
+
+
+cdef inline double plain_sq_norm(const Row *x) noexcept nogil:
+    """||x||^2 of a row whose columns do not repeat."""
+    if x.kind == ROW_F32_I32 or x.kind == ROW_F32_I64 or x.kind == ROW_F32_DENSE:
+        return x.scale * x.scale * sum_of_squares(<const float32_t *> x.values, x.step, x.count)
+    return x.scale * x.scale * sum_of_squares(<const float64_t *> x.values, x.step, x.count)
+
+
 cdef inline double full_sq_norm(const Row *x, double *scratch) noexcept nogil:
     """||x||^2, also where columns repeat; `scratch` holds zeros before and after."""
     cdef double total
     cdef Py_ssize_t k
     if is_plain(x):
-        return row_sq_norm(x)
+        return plain_sq_norm(x)
     row_axpy(x, 1.0, scratch)
     total = 0.0
     for k in range(x.count):
@@ -188,9 +213,9 @@ cdef inline double full_sq_norm(const Row *x, double *scratch) noexcept nogil:
 
 # ---------------------------------------------------------------- one visit
 
-cdef inline void dual_visit(Dual *p, Py_ssize_t i, weight_t *w) noexcept nogil:
-    """The exact step on alpha_i, or its retirement from the active rows."""
-    cdef Row x
+cdef inline void dual_visit(Dual *p, Py_ssize_t i, const Row *x, const Row *later,
+                            weight_t *w) noexcept nogil:
+    """The exact step on alpha_i, or its retirement from the active rows; fetches `later`."""
     cdef double U = p.cap if p.weight == NULL else p.cap * p.weight[i]
     cdef double y = p.y[i], alpha = p.alpha[i]
     cdef double m, gradient, pg, q, new, change
@@ -199,8 +224,7 @@ cdef inline void dual_visit(Dual *p, Py_ssize_t i, weight_t *w) noexcept nogil:
             p.idle[i] = 1
             p.n_idle += 1
         return
-    rows_get(p.X, i, &x)
-    m = 1.0 - y * (row_dot(&x, w) + p.b)
+    m = 1.0 - y * (row_dot_ahead(x, w, later) + p.b)
     gradient = -m
     if p.squared:
         gradient += alpha / (2.0 * U)
@@ -232,7 +256,7 @@ cdef inline void dual_visit(Dual *p, Py_ssize_t i, weight_t *w) noexcept nogil:
         return
     p.quiet[i] = 0
     if p.sq[i] < 0.0:
-        p.sq[i] = <float> full_sq_norm(&x, p.scratch)
+        p.sq[i] = <float> full_sq_norm(x, p.scratch)
     q = p.sq[i] + p.bias_sq
     if p.squared:
         new = max(alpha - gradient / (q + 0.5 / U), 0.0)
@@ -249,18 +273,29 @@ cdef inline void dual_visit(Dual *p, Py_ssize_t i, weight_t *w) noexcept nogil:
         return
     p.alpha[i] = new
     p.value -= change * (gradient + 0.5 * q * change)
-    row_axpy(&x, change * y, w)
+    row_axpy(x, change * y, w)
     p.r += change * y
     p.b += p.bias_sq * change * y
 
 
 cdef inline void dual_visits_of(Dual *p, const int64_t *order, Py_ssize_t start,
                                 Py_ssize_t stop, Py_ssize_t n, weight_t *w) noexcept nogil:
-    cdef Py_ssize_t k
+    cdef Py_ssize_t k, i
+    cdef Row ring[RING]
+    cdef Row *later
+    for k in range(start, min(start + AHEAD, n)):
+        rows_get(p.X, order[k], &ring[k & (RING - 1)])
     for k in range(start, stop):
+        later = &ring[k & (RING - 1)]
+        if k + 2 * AHEAD < n:
+            i = order[k + 2 * AHEAD]
+            rows_prefetch_start(p.X, i)
+            OSVM_PREFETCH(p.alpha + i)
+            OSVM_PREFETCH(p.sq + i)
         if k + AHEAD < n:
-            rows_prefetch(p.X, order[k + AHEAD])
-        dual_visit(p, order[k], w)
+            later = &ring[(k + AHEAD) & (RING - 1)]
+            rows_get(p.X, order[k + AHEAD], later)
+        dual_visit(p, order[k], &ring[k & (RING - 1)], later, w)
         if p.bad_row >= 0:
             return
 
@@ -307,9 +342,7 @@ cdef inline void dual_check_rows(Dual *p, Py_ssize_t start, Py_ssize_t stop, int
             continue
         y = p.y[i]
         alpha = p.alpha[i]
-        if i + AHEAD < p.X.n_rows:
-            rows_prefetch(p.X, i + AHEAD)
-        rows_get(p.X, i, &x)
+        rows_get(p.X, i, &x)        # in file order the processor fetches by itself
         if p.kind == WEIGHT_F32:
             f = row_dot(&x, <const float32_t *> p.w)
         else:

@@ -96,8 +96,11 @@ class Plan:
     def specs(self) -> tuple[Any, Any]:
         """The compiled loss and step."""
         loss = self.loss.spec() if self.delta is None else self.loss.spec(self.delta)
-        step = self.schedule.spec(reg=self.reg, C=self.C, eta0=self.eta0, t0=self.t0)
-        return loss, step
+        return loss, self.step_spec()
+
+    def step_spec(self) -> Any:
+        """The compiled step."""
+        return self.schedule.spec(reg=self.reg, C=self.C, eta0=self.eta0, t0=self.t0)
 
     def learner(self, n_features: int, n_out: int, dtype: Any, weights: Any = None) -> SGDLearner:
         """A learner with zero (or the given) weights."""
@@ -203,9 +206,7 @@ class Plan:
 
         def trial(eta: float) -> Plan:
             # Without b, whose own step would make zero weights look good on rare classes.
-            return dataclasses.replace(
-                self._with_first_step(eta), average_from=-1.0, fit_intercept=False
-            )
+            return self._with_first_step(eta, average_from=-1.0, fit_intercept=False)
 
         usual = best = self._usual_first_step()
         at_zero = yield trial(usual * 2.0**-40)
@@ -232,8 +233,8 @@ class Plan:
             )
         return float(reg)
 
-    def _with_first_step(self, eta: float) -> Plan:
-        return dataclasses.replace(self, t0=1.0 / (eta * self._reg_of_schedule()))
+    def _with_first_step(self, eta: float, **changes: Any) -> Plan:
+        return dataclasses.replace(self, t0=1.0 / (eta * self._reg_of_schedule()), **changes)
 
 
 @dataclass

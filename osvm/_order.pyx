@@ -2,10 +2,12 @@
 
 A uniform permutation of the rows misses the cache at every row and costs more
 than the arithmetic.  `windowed` is random enough for data sorted by class and
-kind to the cache: blocks of 64 neighbouring rows are permuted, and the rows of each
-window of 16 such blocks are mixed at random.  Each block's own rows stay in their
-order, so that the processor reads 16 streams, and neighbours that share a cache line
-are used soon after each other (a fifth quicker than a permutation of the window).
+kind to the cache: blocks of 16 neighbouring rows are permuted, and the rows of each
+window of 64 such blocks are mixed at random.  Each block's own rows stay in their
+order, so that neighbours, which share cache lines and pages, are used soon after each
+other (a sixth quicker than a permutation of the window).  Larger blocks are hardly
+quicker and leave classes out of a window: 16 blocks of 64 cost two points of accuracy
+on 20 Newsgroups sorted by class.
 
 The generator is xoshiro256++ seeded through splitmix64, so that one seed gives
 one order on every platform.
@@ -14,8 +16,8 @@ import numpy as np
 
 from libc.stdint cimport int64_t, uint64_t
 
-DEF_BLOCK = 64
-DEF_WINDOW = 16
+DEF_BLOCK = 16
+DEF_WINDOW = 64
 
 
 cdef struct Random:

@@ -6,6 +6,8 @@ import numpy.typing as npt
 from osvm._parts import LossSpec, StepSpec
 from osvm._rows import RowSource
 
+def limit_simd(level: int) -> int: ...
+
 class SearchLearner:
     weights: Any
     intercept: npt.NDArray[np.float64]

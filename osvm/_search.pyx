@@ -23,7 +23,9 @@ from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
 from osvm._weights cimport ScaledMatrix
 from osvm.core.loss cimport LOSS_HINGE, Loss, loss_value_xi, mloss_value_xi
-from osvm.core.row cimport Row, Rows, rows_get, rows_prefetch, rows_prefetch_start
+from osvm.core.row cimport (
+    OSVM_PREFETCH, Row, Rows, row_index, rows_get, rows_prefetch, rows_prefetch_start,
+)
 from osvm.core.smat cimport (
     SMat, smat_axpy, smat_count_average, smat_dot_ahead, smat_fold, smat_project_one,
     smat_rescale_column, smat_start_average,
@@ -35,21 +37,26 @@ cdef enum:
     AHEAD = 4
 
 
-cdef inline void hinge_of_all(double y, const double *f, Py_ssize_t n, double *xi,
-                              double *loss_sum, double *error_sum) noexcept nogil:
-    """xi of the hinge at n scores of one example; losses and errors are added up."""
-    cdef Py_ssize_t k
-    cdef double z, gap, minus_y = -y
-    # errors of scores above 0, and of the others
-    cdef double above = 0.0 if y > 0.0 else 1.0, below = 1.0 if y > 0.0 else 0.0
-    for k in range(n):
-        z = y * f[k]
-        gap = 1.0 - z
-        # a NaN is on the violating side, so that the sum is NaN
-        xi[k] = 0.0 if z >= 1.0 else minus_y
-        loss_sum[k] += 0.0 if z >= 1.0 else gap
-    for k in range(n):
-        error_sum[k] += above if f[k] > 0.0 else below
+cdef extern from "osvm_search.h" nogil:
+    int osvm_simd_limit(int level)
+    ctypedef struct osvm_candidates:
+        double *f
+        double *c
+        double *b
+        double *scale
+        double *loss_sum
+        double *error_sum
+        const double *reg
+        const double *step_reg
+        const double *t0
+        const double *eta0_b
+    int osvm_search_step(const osvm_candidates *a, Py_ssize_t n, double y, double t,
+                         double example, double with_b, double limit, double low, double high)
+
+
+def limit_simd(int level):
+    """Use at most this level of wide instructions here; the level in use.  For tests."""
+    return osvm_simd_limit(level)
 
 
 cdef inline bint all_fit(const double *eta, const double *c, const double *scale,
@@ -61,6 +68,16 @@ cdef inline bint all_fit(const double *eta, const double *c, const double *scale
     return good == n
 
 
+cdef void fold_outside(SMat *w) noexcept nogil:
+    """Fold the scales that have left their range; columns shrunk to nothing are cleared."""
+    cdef Py_ssize_t k
+    for k in range(w.n_out):
+        if w.scale[k] == 0.0:
+            smat_rescale_column(w, k, 0.0)
+        elif fabs(w.scale[k]) < w.low or fabs(w.scale[k]) > w.high:
+            smat_fold(w, k)
+
+
 cdef void shrink_all(SMat *w, const double *factor) noexcept nogil:
     """w_k *= factor[k]"""
     cdef Py_ssize_t k, inside = 0, n = w.n_out
@@ -69,13 +86,8 @@ cdef void shrink_all(SMat *w, const double *factor) noexcept nogil:
     for k in range(n):
         scale[k] *= factor[k]
         inside += fabs(scale[k]) >= low and fabs(scale[k]) <= high
-    if inside == n:
-        return
-    for k in range(n):
-        if scale[k] == 0.0:
-            smat_rescale_column(w, k, 0.0)
-        elif fabs(scale[k]) < low or fabs(scale[k]) > high:
-            smat_fold(w, k)
+    if inside < n:
+        fold_outside(w)
 
 
 cdef class SearchLearner:
@@ -220,7 +232,7 @@ cdef class SearchLearner:
             if weight_view.shape[0] != X.rows.n_rows:
                 raise ValueError(f"{weight_view.shape[0]} weights for {X.rows.n_rows} rows")
             weight = &weight_view[0]
-        chunk = max(1, 20_000 // (self.n_candidates * self.n_out))
+        chunk = max(1, 400_000 // (self.n_candidates * self.n_out))
         while start < stop:
             end = min(stop, start + chunk)
             with nogil:
@@ -240,7 +252,7 @@ cdef class SearchLearner:
         cdef SMat *w = &self.weights.w
         cdef Loss loss = self.loss
         cdef Py_ssize_t G = self.n_candidates, K = self.n_out, n, i, g, k, label, best
-        cdef Py_ssize_t columns = G * K
+        cdef Py_ssize_t columns = G * K, stride = columns * (4 if w.kind == WEIGHT_F32 else 8)
         cdef Row pair[2]
         cdef Row *row
         cdef Row *later
@@ -258,6 +270,10 @@ cdef class SearchLearner:
         cdef double *step_reg
         cdef double *t0
         cdef double example, t, root, eta_b
+        cdef osvm_candidates arrays
+        cdef int step
+        # The usual case has a loop of its own (osvm/core/osvm_search.h).
+        cdef bint quick = K == 1 and loss.kind == LOSS_HINGE and self.inverse_time
         cdef double limit = 1e19 if w.kind == WEIGHT_F32 else 1e150
         with gil:
             f = <double *> <size_t> self._scratch.ctypes.data
@@ -271,6 +287,9 @@ cdef class SearchLearner:
             step_reg = <double *> <size_t> self._step_reg.ctypes.data
             t0 = <double *> <size_t> self._t0.ctypes.data
         c, eta, factor = f + columns, f + 2 * columns, f + 3 * columns
+        arrays.f, arrays.c, arrays.b, arrays.scale = f, c, b, w.scale
+        arrays.loss_sum, arrays.error_sum, arrays.reg = loss_sum, error_sum, regs
+        arrays.step_reg, arrays.t0, arrays.eta0_b = step_reg, t0, eta0_b
         for n in range(start, stop):
             i = n if order == NULL else order[n]
             if order != NULL and n + 2 * AHEAD < stop:
@@ -285,48 +304,56 @@ cdef class SearchLearner:
                 later = &pair[(n + 1) & 1]
                 rows_get(X, n + 1 if order == NULL else order[n + 1], later)
             smat_dot_ahead(w, row, f, later)
+            for k in range(row.count, later.count):     # what that has not fetched
+                OSVM_PREFETCH(<const char *> w.v + row_index(later, k) * stride)
             t = self.seen + 1.0
             example = 1.0 if weight == NULL else weight[i]
-            for k in range(columns):
-                f[k] += b[k]
-            if K > 1:
-                label = labels[i]
-                for g in range(G):
-                    loss_sum[g] += mloss_value_xi(&loss, K, label, &f[g * K], 1.0, &c[g * K])
-                    best = 0
-                    for k in range(1, K):
-                        if f[g * K + k] > f[g * K + best]:
-                            best = k
-                    error_sum[g] += best != label
-            elif loss.kind == LOSS_HINGE:
-                hinge_of_all(y[i], f, G, c, loss_sum, error_sum)
-            else:
-                for g in range(G):
-                    loss_sum[g] += loss_value_xi(&loss, y[i], f[g], &c[g])
-                    error_sum[g] += (f[g] > 0.0) != (y[i] > 0.0)
-            if self.inverse_time:
-                for k in range(columns):
-                    eta[k] = 1.0 / (step_reg[k] * (t0[k] + t))
-            else:
-                for k in range(columns):
-                    eta[k] = step_next(&self.steps[k // K], t)
-            for g in range(G):
-                if not isfinite(loss_sum[g]):
+            if quick:
+                step = osvm_search_step(&arrays, G, y[i], t, example, self.fit_intercept, limit,
+                                        w.low, w.high)
+                if step & 2:
                     return i
-            if not all_fit(eta, c, w.scale, columns, example, limit):
-                return i
-            for k in range(columns):
-                factor[k] = 1.0 - eta[k] * regs[k]
-                factor[k] = factor[k] if factor[k] > 0.0 else 0.0
-            shrink_all(w, factor)
-            if self.fit_intercept:
-                root = sqrt(t)
+                if step & 1:
+                    fold_outside(w)
+            else:
                 for k in range(columns):
-                    eta_b = eta0_b[k] / root
-                    eta_b = eta_b if eta0_b[k] > 0.0 else eta[k]
-                    b[k] -= eta_b * example * c[k]
-            for k in range(columns):
-                c[k] *= -eta[k] * example
+                    f[k] += b[k]
+                if K > 1:
+                    label = labels[i]
+                    for g in range(G):
+                        loss_sum[g] += mloss_value_xi(&loss, K, label, &f[g * K], 1.0, &c[g * K])
+                        best = 0
+                        for k in range(1, K):
+                            if f[g * K + k] > f[g * K + best]:
+                                best = k
+                        error_sum[g] += best != label
+                else:
+                    for g in range(G):
+                        loss_sum[g] += loss_value_xi(&loss, y[i], f[g], &c[g])
+                        error_sum[g] += (f[g] > 0.0) != (y[i] > 0.0)
+                if self.inverse_time:
+                    for k in range(columns):
+                        eta[k] = 1.0 / (step_reg[k] * (t0[k] + t))
+                else:
+                    for k in range(columns):
+                        eta[k] = step_next(&self.steps[k // K], t)
+                for g in range(G):
+                    if not isfinite(loss_sum[g]):
+                        return i
+                if not all_fit(eta, c, w.scale, columns, example, limit):
+                    return i
+                for k in range(columns):
+                    factor[k] = 1.0 - eta[k] * regs[k]
+                    factor[k] = factor[k] if factor[k] > 0.0 else 0.0
+                shrink_all(w, factor)
+                if self.fit_intercept:
+                    root = sqrt(t)
+                    for k in range(columns):
+                        eta_b = eta0_b[k] / root
+                        eta_b = eta_b if eta0_b[k] > 0.0 else eta[k]
+                        b[k] -= eta_b * example * c[k]
+                for k in range(columns):
+                    c[k] *= -eta[k] * example
             smat_axpy(w, c, row)
             if self.projects:
                 for g in range(G):

@@ -499,6 +499,7 @@ cdef class SGDLearner:
         cdef Loss loss = self.loss
         cdef Step step = self.step
         cdef Py_ssize_t n, i, k, label, better, start = at[0], K = self.n_out
+        cdef Py_ssize_t stride = K * (4 if w.kind == WEIGHT_F32 else 8)
         cdef Row pair[2]
         cdef Row *row
         cdef Row *later
@@ -524,6 +525,9 @@ cdef class SGDLearner:
                 rows_get(X, n + 1 if order == NULL else order[n + 1], later)
             label = labels[i]
             smat_dot_ahead(w, row, f, later)
+            for k in range(row.count, later.count):     # what that has not fetched
+                OSVM_PREFETCH(<const char *> w.v + row_index(later, k) * stride)
+                OSVM_PREFETCH(<const char *> w.v + row_index(later, k) * stride + stride - 1)
             for k in range(K):
                 f[k] += b[k]
             value = mloss_value_xi(&loss, K, label, f, 1.0, xi)

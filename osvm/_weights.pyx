@@ -24,6 +24,11 @@ cdef extern from "osvm_simd.h" nogil:
     int osvm_simd_limit(int level)
 
 
+cdef enum:
+    LARGE_PAGE = 2097152
+    LARGE_WEIGHTS = 1048576     # bytes from which large pages pay
+
+
 def limit_simd(int level):
     """Use at most this level of wide loops in this module; the level in use.  For tests."""
     return osvm_simd_limit(level)
@@ -57,11 +62,19 @@ cdef Row row_of(RowSource X, Py_ssize_t i, Py_ssize_t dim) except *:
 
 
 def aligned_zeros(shape, dtype):
-    """Zeros that begin at a cache line: 16 float32 weights of a feature then fill one."""
+    """Zeros for weights that are read here and there.
+
+    They begin at a cache line, so that 16 float32 weights of a feature fill one.
+    Large ones begin at a large page, within a request that is big enough for numpy
+    to ask the system for such pages (a third quicker with 20 outputs, whose weights
+    lie on a thousand small pages); what is not touched takes no memory.
+    """
     dtype = np.dtype(dtype)
     cdef Py_ssize_t n_bytes = int(np.prod(shape)) * dtype.itemsize
-    raw = np.zeros(n_bytes + 64, np.uint8)
-    cdef Py_ssize_t skip = -raw.__array_interface__["data"][0] % 64
+    cdef Py_ssize_t unit = 64 if n_bytes < LARGE_WEIGHTS else LARGE_PAGE
+    cdef Py_ssize_t room = 64 if n_bytes < LARGE_WEIGHTS else 2 * LARGE_PAGE
+    raw = np.zeros(n_bytes + room, np.uint8)
+    cdef Py_ssize_t skip = -raw.__array_interface__["data"][0] % unit
     return raw[skip:skip + n_bytes].view(dtype).reshape(shape)
 
 
@@ -100,7 +113,7 @@ cdef class ScaledVector:
             raise ValueError(f"dim must be at least 1, got {dim}")
         dtype = np.dtype(dtype)
         cdef int kind = weight_kind(dtype)
-        self.v = np.zeros(dim, dtype)
+        self.v = aligned_zeros(dim, dtype)
         self.u = None
         svec_init(&self.w, address(self.v), dim, kind)
         self.w.track_norm = track_norm
@@ -189,7 +202,7 @@ cdef class ScaledVector:
     def reserve_average(self):
         """Allocate the average's companion, for a loop that starts averaging later."""
         if self.u is None:
-            self.u = np.zeros_like(self.v)
+            self.u = aligned_zeros(self.v.shape, self.v.dtype)
             self.w.u = address(self.u)
 
     def start_average(self):

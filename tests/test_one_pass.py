@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import osvm
-from osvm import schedules
+from osvm import _search, schedules
 from osvm.model_selection import OnePassSearch, one_pass_search
 
 
@@ -107,3 +107,21 @@ def test_what_cannot_be_searched_in_one_pass_is_refused():
         one_pass_search(osvm.LinearClassifier(batch_size=5), X, y, {"reg": [1e-3]})
     with pytest.raises(TypeError, match="LinearClassifier"):
         OnePassSearch(osvm.LinearRegressor(), {"reg": [1.0]})
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_wide_instructions_give_the_same_bits(fit_intercept):
+    X, y = text()
+    base = osvm.LinearClassifier(random_state=0, epochs=2, fit_intercept=fit_intercept)
+    grid = {"reg": np.geomspace(1e-6, 1.0, 11).tolist()}
+    searches = []
+    try:
+        for level in (0, 9):
+            _search.limit_simd(level)
+            searches.append(one_pass_search(base, X, y, grid))
+    finally:
+        _search.limit_simd(9)
+    plain, wide = searches
+    assert np.array_equal(plain.path_["loss"], wide.path_["loss"])
+    assert np.array_equal(plain.path_["error"], wide.path_["error"])
+    assert np.array_equal(plain.best_estimator_.coef_, wide.best_estimator_.coef_)

@@ -18,10 +18,23 @@ def test_a_seed_gives_one_order(make):
     assert not np.array_equal(make(500, 7), make(500, 8))
 
 
-def test_windows_hold_sixteen_blocks():
+def test_windows_hold_sixty_four_blocks():
     order = _order.windowed(64 * 64, 1)
     for start in range(0, 64 * 64, 1024):
-        assert len(set(order[start : start + 1024] // 64)) == 16
+        assert len(set(order[start : start + 1024] // 16)) == 64
+
+
+def test_rows_of_a_block_stay_in_their_order():
+    order = _order.windowed(1000, 2)
+    place = np.argsort(order)
+    inner = np.arange(999)[np.arange(1, 1000) % 16 != 0]
+    assert np.all(place[inner + 1] > place[inner])
+
+
+def test_windows_are_mixed():
+    """The places of a block are spread over its window: no run of neighbours."""
+    order = _order.windowed(1024, 3)
+    assert np.mean(np.diff(order) == 1) < 0.05
 
 
 def test_full_permutations_are_uniform():

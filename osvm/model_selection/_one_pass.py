@@ -8,7 +8,7 @@ it is learnt, so that one pass both trains and validates.
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -110,7 +110,7 @@ class OnePassSearch:
         by_class = resolve_class_weight(base.class_weight, index, codes, weight)
         if by_class is not None:
             weight = by_class[codes] if weight is None else weight * by_class[codes]
-        models = [clone(base).set_params(**params) for params in self.candidates_]
+        models = make_models(base, self.candidates_)
         delta = base._distances(index)
         plans = [model._resolve_plan(source.n_rows, delta) for model in models]
         n_out = base._n_out(len(index), plans[0])
@@ -285,6 +285,18 @@ def _as_list(name: str, values: Any) -> list[Any]:
     return list(values)
 
 
+def make_models(base: LinearClassifier, candidates: list[dict[str, Any]]) -> list[Any]:
+    """An unfitted copy of `base` for each candidate; one clone, since that is slow."""
+    blank = clone(base)
+    models = []
+    for params in candidates:
+        model = copy.copy(blank)
+        for name, value in params.items():
+            setattr(model, name, value)
+        models.append(model)
+    return models
+
+
 def try_first_steps(
     plans: list[Plan], X: RowSource, targets: Array, n_out: int, order: Array, dtype: Any
 ) -> list[Plan]:
@@ -298,7 +310,7 @@ def try_first_steps(
     waiting = set(choices)
     while waiting:
         # Those that have chosen take part until the last one has.
-        learner.restart([trial.specs()[1] for trial in trials.values()])
+        learner.restart([trial.step_spec() for trial in trials.values()])
         try:
             learner.run(X, targets, order[:TRIAL_ROWS])
         except FloatingPointError:  # somebody overflows: each by itself
@@ -319,13 +331,13 @@ def _search_learner(plans: list[Plan], n_features: int, n_out: int, dtype: Any) 
         raise ValueError("one_pass_search makes a step per example: set batch_size=1")
     if any(plan.schedule.name == "smd" for plan in plans):
         raise ValueError("one_pass_search has no SMD: its step sizes adapt by themselves")
-    specs = [dataclasses.replace(plan).specs() for plan in plans]
+    loss, _ = plans[0].specs()
     return SearchLearner(
         n_features,
         n_out,
         dtype,
-        specs[0][0],
-        [step for _, step in specs],
+        loss,
+        [plan.step_spec() for plan in plans],
         regs=[plan.reg for plan in plans],
         radii=[plan.radius for plan in plans],
         intercept_eta0=[plan.intercept_eta0 for plan in plans],
