@@ -7,7 +7,6 @@ from osvm.core.row cimport Row, Rows
 from osvm.core.smat cimport SMat
 from osvm.core.step cimport Step
 from osvm.core.svec cimport SVec
-from osvm.core.typedefs cimport weight_t
 
 cdef enum Status:
     DONE = 0
@@ -74,21 +73,8 @@ cdef class SGDLearner:
     cdef int _learn_scalar(self, const Rows *X, const double *y, const int64_t *order,
                            Py_ssize_t *at, Py_ssize_t stop, const double *weight,
                            double largest, Record record) noexcept nogil
-    cdef int _learn_sparse(self, const Rows *X, const double *y, const int64_t *order,
-                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
-                           double largest) noexcept nogil
     cdef int _learn_multi(self, const Rows *X, const int32_t *labels, const int64_t *order,
                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
                           double largest, Record record) noexcept nogil
-    cdef void _record_scores(self, const Row *row, double *out) noexcept nogil
-    cdef void _after_step(self) noexcept nogil
-    cdef int _take_into_batch(self, const Row *row, const double *xi, double c,
-                              double largest) noexcept nogil
-    cdef bint _fits_batch(self, double pull) noexcept nogil
-    cdef void _sum_gradient(self, const Row *row, const double *xi, double c) noexcept nogil
-    cdef void _apply_batch(self) noexcept nogil
-    cdef void _take_gradient(self, weight_t *grad, weight_t *values, Row *row) noexcept nogil
-    cdef void _add_gradient(self, weight_t *grad, weight_t *v, weight_t *u,
-                            double c) noexcept nogil
     cdef void _score(self, const Row *row, bint mean, double *out) noexcept nogil
     cdef SGDLearner _like(self, weights, Py_ssize_t n_out=*)

@@ -17,109 +17,35 @@ Invariants
   made, and the loop returns the row;
 - with mini-batches, gradients are summed in `grad` and the step is made when
   the batch is full, or by `flush`.
+
+The loops are in osvm/_sgd_single.pxd (one output), osvm/_sgd_sparse.pxd (its usual
+case) and osvm/_sgd_multi.pxd (K outputs), mini-batches in osvm/_sgd_batch.pxd.
 """
 import numpy as np
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport INFINITY, fabs, isfinite, sqrt
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memset
 
 from osvm._check import largest_magnitude
 
 from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
-from osvm._sgd_sparse cimport (
-    Stretch, clamp_shrink, fits, learn_stretch, row_largest, step_limit,
-)
+from osvm._sgd_batch cimport apply_batch
+from osvm._sgd_multi cimport learn_multi
+from osvm._sgd_single cimport learn_scalar
+from osvm._sgd_steps cimport loss_slope
 from osvm._weights cimport ScaledMatrix, ScaledVector
-from osvm.core.loss cimport (
-    LOSS_CUSTOM, LOSS_HUBER, LOSS_MODIFIED_HUBER, LOSS_SQUARED, LOSS_SQUARED_HINGE, Loss,
-    loss_value_xi, mloss_value_xi,
-)
-from osvm.core.row cimport (
-    ROW_F32_DENSE, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I64, Row, Rows, row_axpy, row_index,
-    rows_get, rows_prefetch, rows_prefetch_start,
-)
-from osvm.core.smat cimport (
-    SMat, row_axpy_all, smat_average_dot, smat_axpy, smat_count_average, smat_dot, smat_dot_ahead,
-    smat_project_one, smat_shrink, smat_start_average,
-)
-from osvm.core.step cimport STEP_CONSTANT, Step, step_eta, step_next
-from osvm.core.svec cimport (
-    SVec, svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead,
-    svec_project, svec_shrink, svec_start_average,
-)
-from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
-
-cdef extern from "osvm_simd.h" nogil:
-    void OSVM_PREFETCH(const void *address)
-
-# Rows fetched ahead of their use; four hide the memory's latency.
-cdef enum:
-    AHEAD = 4
-    RING = 8                # rows looked up and not used yet; a power of two above AHEAD
+from osvm.core.row cimport Row, Rows, rows_get
+from osvm.core.smat cimport smat_average_dot, smat_dot
+from osvm.core.step cimport STEP_CONSTANT, step_eta
+from osvm.core.svec cimport svec_average_dot, svec_dot
 
 
 cdef void *pointer(object array) except NULL:
     """Where a contiguous numpy array of ours keeps its numbers."""
     cdef size_t where = array.__array_interface__["data"][0]
     return <void *> where
-
-
-cdef void clear(void *array, Py_ssize_t n, int kind) noexcept nogil:
-    memset(array, 0, n * (4 if kind == WEIGHT_F32 else 8))
-
-
-cdef inline bint fits_all(double eta, double pull, const SMat *w, double limit) noexcept nogil:
-    """The same for K outputs, whose largest |xi| times the example's weight is `pull`."""
-    cdef Py_ssize_t k
-    cdef double size = eta * pull, smallest = fabs(w.scale[0]), average = 1.0
-    # Scales stay within [low, high], which settles it nearly always.
-    if pull < 1e145 and size * (1.0 + w.avg_count * w.high) < limit * w.low:
-        return True
-    for k in range(w.n_out):
-        smallest = fabs(w.scale[k]) if fabs(w.scale[k]) < smallest else smallest
-    if w.averaging:
-        for k in range(w.n_out):
-            average = w.avg_scale[k] if w.avg_scale[k] > average else average
-    return pull < 1e145 and size * average < limit * smallest
-
-
-cdef inline double largest_of(const double *xi, Py_ssize_t K) noexcept nogil:
-    cdef Py_ssize_t k
-    cdef double largest = 0.0
-    for k in range(K):
-        largest = fabs(xi[k]) if fabs(xi[k]) > largest else largest
-    return largest
-
-
-cdef inline bint any_of(const double *xi, Py_ssize_t K) noexcept nogil:
-    cdef Py_ssize_t k, n = 0
-    for k in range(K):
-        n += xi[k] != 0.0
-    return n > 0
-
-
-cdef inline Py_ssize_t outranking(const double *f, Py_ssize_t K,
-                                  Py_ssize_t label) noexcept nogil:
-    """How many outputs come before the label's: larger, or equal and earlier."""
-    cdef Py_ssize_t k, n = 0
-    cdef double own = f[label]
-    for k in range(label):
-        n += f[k] >= own
-    for k in range(label + 1, K):
-        n += f[k] > own
-    return n
-
-
-cdef double loss_slope(const Loss *loss) noexcept nogil:
-    """Bound of |xi|; infinity where there is none."""
-    if loss.kind in (LOSS_SQUARED_HINGE, LOSS_SQUARED, LOSS_CUSTOM):
-        return INFINITY
-    if loss.kind == LOSS_MODIFIED_HUBER:
-        return 4.0
-    return loss.p0 if loss.kind == LOSS_HUBER else 1.0
 
 
 cdef class SGDLearner:
@@ -374,391 +300,16 @@ cdef class SGDLearner:
     cdef int _learn_scalar(self, const Rows *X, const double *y, const int64_t *order,
                            Py_ssize_t *at, Py_ssize_t stop, const double *weight,
                            double largest, Record record) noexcept nogil:
-        """One output.  `at` moves on with each example; on failure it names the culprit.
-
-        Rows are looked up AHEAD examples before their use and, in another order
-        than the file's, fetched meanwhile (in file order the processor does it).
-        """
-        cdef SVec *w = self.vec
-        cdef Options options = self.options
-        cdef Loss loss = self.loss
-        cdef Step step = self.step
-        cdef Py_ssize_t n, i, start = at[0]
-        cdef Row ring[RING]
-        cdef Row *row
-        cdef Row *later
-        cdef double f, xi, value, c, eta, eta_b, target, error = 0.0, b = self.b[0]
-        cdef double t = self.t, seen = self.seen
-        cdef double loss_sum = self.loss_sum, error_sum = self.error_sum
-        cdef double limit = step_limit(w.kind, largest)
-        cdef bint batched = options.batch_size > 1
-        cdef bint averaging = options.average_from >= 0.0
-        cdef int status = DONE
-        if X.indices != NULL and not batched and record.eta == NULL and record.score == NULL:
-            return self._learn_sparse(X, y, order, at, stop, weight, largest)
-        for n in range(start, min(start + AHEAD, stop)):
-            rows_get(X, n if order == NULL else order[n], &ring[n & (RING - 1)])
-        for n in range(start, stop):
-            row = &ring[n & (RING - 1)]
-            later = row
-            if order == NULL:
-                i = n
-                if n + AHEAD < stop:
-                    rows_get(X, n + AHEAD, &ring[(n + AHEAD) & (RING - 1)])
-                f = svec_dot(w, row) + b
-            else:
-                i = order[n]
-                if n + 2 * AHEAD < stop:
-                    rows_prefetch_start(X, order[n + 2 * AHEAD])
-                    OSVM_PREFETCH(y + order[n + 2 * AHEAD])
-                if n + AHEAD < stop:
-                    later = &ring[(n + AHEAD) & (RING - 1)]
-                    rows_get(X, order[n + AHEAD], later)
-                f = svec_dot_ahead(w, row, later) + b
-            target = y[i]
-            value = loss_value_xi(&loss, target, f, &xi)
-            if not isfinite(value):
-                status = NOT_FINITE
-                break
-            if record.score != NULL:
-                record.score[n - start] = f
-                if w.avg_count > 0.0:
-                    record.score[n - start] = (svec_average_dot(w, row)
-                                               + self.b_sum[0] / w.avg_count)
-            c = 1.0 if weight == NULL else weight[i]
-            eta = step_next(&step, t + 1.0)
-            if batched:
-                self.t, self.seen = t, seen
-                status = self._take_into_batch(row, &xi, c, largest)
-                if status != DONE:
-                    break
-                t, b = self.t, self.b[0]
-            else:
-                if xi != 0.0 and not fits(eta, c * xi, w, limit) \
-                        and not fits(eta, c * xi, w, step_limit(w.kind, row_largest(row))):
-                    status = STEP_TOO_LARGE
-                    break
-                t += 1.0
-                svec_shrink(w, clamp_shrink(1.0 - eta * options.reg))
-                if xi != 0.0:
-                    svec_axpy(w, -eta * c * xi, row)
-                    if options.fit_intercept:
-                        if options.intercept_eta0 > 0.0:
-                            eta_b = options.intercept_eta0 / sqrt(t)
-                        else:
-                            eta_b = eta
-                        b -= eta_b * c * xi
-                if options.radius > 0.0:
-                    svec_project(w, options.radius)
-                if averaging and seen >= options.average_from:
-                    if not w.averaging:
-                        svec_start_average(w, w.u)
-                    svec_count_average(w)
-                    self.b_sum[0] += b
-            seen += 1.0
-            if options.error_kind == ERROR_CLASS:
-                error = (f > 0.0) != (target > 0.0)
-            elif options.error_kind == ERROR_ABSOLUTE:
-                error = fabs(f - target)
-            else:
-                error = f < 1.0
-            loss_sum += value
-            error_sum += error
-            if record.eta != NULL:
-                record.eta[n - start] = eta
-                record.loss[n - start] = value
-                record.error[n - start] = error_sum / seen
-            at[0] = n + 1
-        self.b[0] = b
-        self.t, self.seen = t, seen
-        self.loss_sum, self.error_sum = loss_sum, error_sum
-        return status
-
-    cdef int _learn_sparse(self, const Rows *X, const double *y, const int64_t *order,
-                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
-                           double largest) noexcept nogil:
-        """The usual case of _learn_scalar, in a loop for its types (osvm/_sgd_sparse.pxd)."""
-        cdef Stretch s
-        cdef int status
-        s.X, s.y, s.order, s.weight = X, y, order, weight
-        s.at, s.stop, s.largest = at[0], stop, largest
-        s.t, s.seen, s.b, s.b_sum = self.t, self.seen, self.b[0], self.b_sum[0]
-        s.loss_sum, s.error_sum = self.loss_sum, self.error_sum
-        status = learn_stretch(&s, self.vec, &self.options, &self.loss, &self.step)
-        at[0] = s.at
-        self.t, self.seen, self.b[0], self.b_sum[0] = s.t, s.seen, s.b, s.b_sum
-        self.loss_sum, self.error_sum = s.loss_sum, s.error_sum
-        return status
+        return learn_scalar(self, X, y, order, at, stop, weight, largest, record)
 
     cdef int _learn_multi(self, const Rows *X, const int32_t *labels, const int64_t *order,
                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
                           double largest, Record record) noexcept nogil:
-        """K outputs in one pass; otherwise as _learn_scalar."""
-        cdef SMat *w = self.mat
-        cdef Options options = self.options
-        cdef Loss loss = self.loss
-        cdef Step step = self.step
-        cdef Py_ssize_t n, i, k, label, better, start = at[0], K = self.n_out
-        cdef Py_ssize_t stride = K * (4 if w.kind == WEIGHT_F32 else 8)
-        cdef Row pair[2]
-        cdef Row *row
-        cdef Row *later
-        cdef double *f = self.f
-        cdef double *xi = self.xi
-        cdef double *b = self.b
-        cdef double value, c, eta, eta_b, pull
-        cdef double limit = step_limit(w.kind, largest), slope = loss_slope(&loss)
-        cdef bint batched = options.batch_size > 1
-        for n in range(start, stop):
-            i = n if order == NULL else order[n]
-            if order != NULL and n + 2 * AHEAD < stop:
-                rows_prefetch_start(X, order[n + 2 * AHEAD])
-                OSVM_PREFETCH(labels + order[n + 2 * AHEAD])
-            if n + AHEAD < stop:
-                rows_prefetch(X, n + AHEAD if order == NULL else order[n + AHEAD])
-            row = &pair[n & 1]
-            later = row
-            if n == start:
-                rows_get(X, i, row)
-            if n + 1 < stop:
-                later = &pair[(n + 1) & 1]
-                rows_get(X, n + 1 if order == NULL else order[n + 1], later)
-            label = labels[i]
-            smat_dot_ahead(w, row, f, later)
-            for k in range(row.count, later.count):     # what that has not fetched
-                OSVM_PREFETCH(<const char *> w.v + row_index(later, k) * stride)
-                OSVM_PREFETCH(<const char *> w.v + row_index(later, k) * stride + stride - 1)
-            for k in range(K):
-                f[k] += b[k]
-            value = mloss_value_xi(&loss, K, label, f, 1.0, xi)
-            if not isfinite(value):
-                return NOT_FINITE
-            if record.score != NULL:
-                self._record_scores(row, record.score + (n - start) * K)
-            c = 1.0 if weight == NULL else weight[i]
-            eta = step_next(&step, self.t + 1.0)
-            better = outranking(f, K, label)
-            if batched:
-                k = self._take_into_batch(row, xi, c, largest)
-                if k != DONE:
-                    return <int> k
-            else:
-                # where the slope is bounded, the bound will do
-                pull = c * (slope if slope < INFINITY else largest_of(xi, K))
-                if not any_of(xi, K):
-                    pull = 0.0
-                if pull > 0.0 and not fits_all(eta, pull, w, limit) \
-                        and not fits_all(eta, pull, w, step_limit(w.kind, row_largest(row))):
-                    return STEP_TOO_LARGE
-                self.t += 1.0
-                smat_shrink(w, clamp_shrink(1.0 - eta * options.reg))
-                if pull > 0.0:
-                    if options.fit_intercept:
-                        eta_b = eta
-                        if options.intercept_eta0 > 0.0:
-                            eta_b = options.intercept_eta0 / sqrt(self.t)
-                        for k in range(K):
-                            b[k] -= eta_b * c * xi[k]
-                    for k in range(K):
-                        xi[k] *= -eta * c
-                    smat_axpy(w, xi, row)
-                self._after_step()
-            self.seen += 1.0
-            self.loss_sum += value
-            self.error_sum += better > 0
-            if record.eta != NULL:
-                record.eta[n - start] = eta
-                record.loss[n - start] = value
-                record.error[n - start] = self.error_sum / self.seen
-            at[0] = n + 1
-        return DONE
-
-    cdef void _record_scores(self, const Row *row, double *out) noexcept nogil:
-        """What prediction gives for this row now; the last scores are at hand."""
-        cdef Py_ssize_t k
-        if self.mat.avg_count == 0.0:
-            for k in range(self.n_out):
-                out[k] = self.f[k]
-            return
-        smat_average_dot(self.mat, row, out)
-        for k in range(self.n_out):
-            out[k] += self.b_sum[k] / self.mat.avg_count
-
-    cdef void _after_step(self) noexcept nogil:
-        """Project, then count the iterate."""
-        cdef Py_ssize_t k
-        if self.options.radius > 0.0:
-            if self.vec != NULL:
-                svec_project(self.vec, self.options.radius)
-            else:
-                for k in range(self.n_out):
-                    smat_project_one(self.mat, k, self.options.radius)
-        if self.options.average_from >= 0.0 and self.seen >= self.options.average_from:
-            if self.vec != NULL:
-                if not self.vec.averaging:
-                    svec_start_average(self.vec, self.vec.u)
-                svec_count_average(self.vec)
-            else:
-                if not self.mat.averaging:
-                    smat_start_average(self.mat, self.mat.u)
-                smat_count_average(self.mat)
-            for k in range(self.n_out):
-                self.b_sum[k] += self.b[k]
-
-    # --------------------------------------------------------- mini-batches
-
-    cdef int _take_into_batch(self, const Row *row, const double *xi, double c,
-                              double largest) noexcept nogil:
-        """Sum one example's gradient, and make the step when the batch is full.
-
-        The pulls of the examples add up to a bound of the step, so that an example
-        that would overflow it is refused before anything changes.
-        """
-        cdef double size = c * largest_of(xi, self.n_out)
-        if not self._fits_batch(self.batch_pull + size * largest):
-            largest = row_largest(row)
-            if not self._fits_batch(self.batch_pull + size * largest):
-                return STEP_TOO_LARGE
-        self.batch_pull += size * largest
-        self._sum_gradient(row, xi, c)
-        if self.pending >= self.options.batch_size:
-            self._apply_batch()
-        return DONE
-
-    cdef bint _fits_batch(self, double pull) noexcept nogil:
-        """Whether a gradient with entries up to `pull` can be summed, and a step made."""
-        cdef double eta = step_next(&self.step, self.t + 1.0)
-        cdef double limit
-        if self.vec != NULL:
-            limit = step_limit(self.vec.kind, 1.0)
-            return pull < limit and fits(eta, pull, self.vec, limit)
-        limit = step_limit(self.mat.kind, 1.0)
-        return pull < limit and fits_all(eta, pull, self.mat, limit)
-
-    cdef void _sum_gradient(self, const Row *row, const double *xi, double c) noexcept nogil:
-        """Add c xi x to the batch's gradient and remember which features it touched."""
-        cdef Py_ssize_t k, i, n_active = 0
-        cdef Py_ssize_t K = self.n_out, dim
-        for k in range(K):
-            n_active += xi[k] != 0.0
-        self.pending += 1.0
-        if n_active == 0:
-            return
-        if self.options.fit_intercept:
-            for k in range(K):
-                self.grad_b[k] += c * xi[k]
-        if self.vec != NULL:
-            dim = self.vec.dim
-            if self.vec.kind == WEIGHT_F32:
-                row_axpy(row, c * xi[0], <float32_t *> self.grad)
-            else:
-                row_axpy(row, c * xi[0], <float64_t *> self.grad)
-        else:
-            dim = self.mat.dim
-            if self.mat.kind == WEIGHT_F32:
-                for k in range(K):
-                    (<float32_t *> self.mat.work)[k] = <float32_t> (c * xi[k] * row.scale)
-                row_axpy_all(row, <const float32_t *> self.mat.work, K, <float32_t *> self.grad)
-            else:
-                for k in range(K):
-                    (<float64_t *> self.mat.work)[k] = c * xi[k] * row.scale
-                row_axpy_all(row, <const float64_t *> self.mat.work, K, <float64_t *> self.grad)
-        if self.touched_all or row.indices == NULL or self.n_touched + row.count > dim:
-            self.touched_all = True
-            return
-        for i in range(row.count):
-            self.touched[self.n_touched + i] = row_index(row, i)
-        self.n_touched += row.count
-
-    cdef void _apply_batch(self) noexcept nogil:
-        """One step with the mean of the batch's gradients."""
-        cdef Row row
-        cdef double eta, eta_b, c
-        cdef Py_ssize_t k
-        if self.pending == 0.0:
-            return
-        self.t += 1.0
-        eta = step_next(&self.step, self.t)
-        c = -eta / self.pending
-        if self.vec != NULL:
-            svec_shrink(self.vec, clamp_shrink(1.0 - eta * self.options.reg))
-            if self.vec.kind == WEIGHT_F32:
-                self._take_gradient(<float32_t *> self.grad, <float32_t *> self.values, &row)
-            else:
-                self._take_gradient(<float64_t *> self.grad, <float64_t *> self.values, &row)
-            svec_axpy(self.vec, c, &row)
-            if self.touched_all:
-                clear(self.grad, self.vec.dim, self.vec.kind)
-        else:
-            smat_shrink(self.mat, clamp_shrink(1.0 - eta * self.options.reg))
-            if self.mat.kind == WEIGHT_F32:
-                self._add_gradient(<float32_t *> self.grad, <float32_t *> self.mat.v,
-                                   <float32_t *> self.mat.u, c)
-            else:
-                self._add_gradient(<float64_t *> self.grad, <float64_t *> self.mat.v,
-                                   <float64_t *> self.mat.u, c)
-        if self.options.fit_intercept:
-            eta_b = eta
-            if self.options.intercept_eta0 > 0.0:
-                eta_b = self.options.intercept_eta0 / sqrt(self.t)
-            for k in range(self.n_out):
-                self.b[k] -= eta_b / self.pending * self.grad_b[k]
-                self.grad_b[k] = 0.0
-        self.n_touched = 0
-        self.touched_all = False
-        self.pending = 0.0
-        self.batch_pull = 0.0
-        self._after_step()
-
-    cdef void _take_gradient(self, weight_t *grad, weight_t *values, Row *row) noexcept nogil:
-        """The summed gradient as a row; a sparse one is cleared at once."""
-        cdef Py_ssize_t i, n = 0
-        cdef int64_t j
-        row.struct_size = sizeof(Row)
-        row.scale = 1.0
-        row.step = 1
-        if self.touched_all:
-            row.values = grad
-            row.indices = NULL
-            row.count = self.vec.dim
-            row.kind = ROW_F32_DENSE if weight_t is float32_t else ROW_F64_DENSE
-            return
-        for i in range(self.n_touched):
-            j = self.touched[i]
-            if grad[j] != 0:            # a feature touched twice is there once
-                values[n] = grad[j]
-                self.touched[n] = j
-                grad[j] = 0
-                n += 1
-        row.values = values
-        row.indices = self.touched
-        row.count = n
-        row.kind = ROW_F32_I64 if weight_t is float32_t else ROW_F64_I64
-
-    cdef void _add_gradient(self, weight_t *grad, weight_t *v, weight_t *u,
-                            double c) noexcept nogil:
-        """W += c grad on the touched features, and clear them."""
-        cdef SMat *w = self.mat
-        cdef Py_ssize_t K = self.n_out, i, k, at
-        cdef Py_ssize_t n = w.dim if self.touched_all else self.n_touched
-        cdef double step, old, new
-        for i in range(n):
-            at = (i if self.touched_all else self.touched[i]) * K
-            for k in range(K):
-                if grad[at + k] != 0:
-                    step = c * grad[at + k] / w.scale[k]
-                    old = v[at + k]
-                    v[at + k] += <weight_t> step
-                    new = v[at + k]
-                    if w.track_norm:
-                        w.sq_v[k] += (new - old) * (new + old)
-                    if w.avg_scale[k] != 0.0:
-                        u[at + k] += <weight_t> (step * w.avg_scale[k])
-                    grad[at + k] = 0
+        return learn_multi(self, X, labels, order, at, stop, weight, largest, record)
 
     def flush(self):
         """Make the step of a batch that is not full; the end of an epoch calls it."""
-        self._apply_batch()
+        apply_batch(self)
 
     @property
     def pending_examples(self):
