@@ -1,4 +1,4 @@
-"""Linear learners: epochs, many outputs, fit's own cost, one example at a time.
+"""Linear learners: epochs, many outputs, fit's own cost, one example at a time, a search.
 
 The unit is `matvec`: scipy's float64 ``X @ w`` on the same rows, one thread.
 
@@ -23,6 +23,7 @@ from asv_bench.common import ROWS, interleaved, news20, pinned, ratio, rcv1_like
 from asv_bench.report import Report, make_parser
 from osvm import LinearClassifier, _order
 from osvm._validate import check_X
+from osvm.model_selection import one_pass_search
 
 REG = 1e-4
 
@@ -359,12 +360,32 @@ def part_memory(rows: int, repeats: int) -> None:
         )
 
 
+def part_search(rows: int, repeats: int) -> None:
+    X, y, _, _ = rcv1_like(rows)
+    regs = np.geomspace(1e-6, 1e-2, 16).tolist()
+
+    def search() -> None:
+        one_pass_search(LinearClassifier(epochs=1, random_state=0), X, y, {"reg": regs})
+
+    def fits() -> None:
+        for reg in regs:
+            LinearClassifier(reg=reg, epochs=1, random_state=0).fit(X, y)
+
+    times = interleaved({"search": search, "fits": fits}, repeats)
+    show(
+        "  one_pass_search over 16 values of reg",
+        f"{ratio(times, 'fits', 'search'):.1f} x",
+        "5 x",
+    )
+
+
 PARTS = {
     "epochs": part_epochs,
     "fit": part_fit,
     "classes": part_classes,
     "one": part_one,
     "memory": part_memory,
+    "search": part_search,
 }
 
 

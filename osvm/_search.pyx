@@ -24,7 +24,8 @@ from osvm._rows cimport RowSource
 from osvm._weights cimport ScaledMatrix
 from osvm.core.loss cimport LOSS_HINGE, Loss, loss_value_xi, mloss_value_xi
 from osvm.core.row cimport (
-    OSVM_PREFETCH, Row, Rows, row_index, rows_get, rows_prefetch, rows_prefetch_start,
+    OSVM_PREFETCH, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows, row_index,
+    rows_get, rows_prefetch, rows_prefetch_start,
 )
 from osvm.core.smat cimport (
     SMat, smat_axpy, smat_count_average, smat_dot_ahead, smat_fold, smat_project_one,
@@ -52,6 +53,30 @@ cdef extern from "osvm_search.h" nogil:
         const double *eta0_b
     int osvm_search_step(const osvm_candidates *a, Py_ssize_t n, double y, double t,
                          double example, double with_b, double limit, double low, double high)
+    bint osvm_search_dot_f32_i32(const float *x, const int32_t *j, Py_ssize_t n, const float *v,
+                                 Py_ssize_t K, const int32_t *next, Py_ssize_t n_next,
+                                 const double *scale, double row_scale, float *work, double *f)
+    bint osvm_search_axpy_f32_i32(const float *x, const int32_t *j, Py_ssize_t n, const double *c,
+                                  const double *scale, double row_scale, Py_ssize_t K,
+                                  float *work, float *v)
+    bint osvm_search_dot_f32_i64(const float *x, const int64_t *j, Py_ssize_t n, const float *v,
+                                 Py_ssize_t K, const int64_t *next, Py_ssize_t n_next,
+                                 const double *scale, double row_scale, float *work, double *f)
+    bint osvm_search_axpy_f32_i64(const float *x, const int64_t *j, Py_ssize_t n, const double *c,
+                                  const double *scale, double row_scale, Py_ssize_t K,
+                                  float *work, float *v)
+    bint osvm_search_dot_f64_i32(const double *x, const int32_t *j, Py_ssize_t n, const double *v,
+                                 Py_ssize_t K, const int32_t *next, Py_ssize_t n_next,
+                                 const double *scale, double row_scale, double *work, double *f)
+    bint osvm_search_axpy_f64_i32(const double *x, const int32_t *j, Py_ssize_t n, const double *c,
+                                  const double *scale, double row_scale, Py_ssize_t K,
+                                  double *work, double *v)
+    bint osvm_search_dot_f64_i64(const double *x, const int64_t *j, Py_ssize_t n, const double *v,
+                                 Py_ssize_t K, const int64_t *next, Py_ssize_t n_next,
+                                 const double *scale, double row_scale, double *work, double *f)
+    bint osvm_search_axpy_f64_i64(const double *x, const int64_t *j, Py_ssize_t n, const double *c,
+                                  const double *scale, double row_scale, Py_ssize_t K,
+                                  double *work, double *v)
 
 
 def limit_simd(int level):
@@ -66,6 +91,63 @@ cdef inline bint all_fit(const double *eta, const double *c, const double *scale
     for k in range(n):
         good += fabs(eta[k] * example * c[k]) < limit * fabs(scale[k])
     return good == n
+
+
+cdef inline void dot_row(const SMat *w, const Row *row, double *f,
+                         const Row *later) noexcept nogil:
+    """f[k] = w_k . row, fetching the weights of row `later`"""
+    cdef Py_ssize_t k, stride = w.n_out * (4 if w.kind == WEIGHT_F32 else 8)
+    if w.kind == WEIGHT_F32:
+        if row.kind == ROW_F32_I32 and osvm_search_dot_f32_i32(
+                <const float *> row.values, <const int32_t *> row.indices, row.count,
+                <const float *> w.v, w.n_out, <const int32_t *> later.indices, later.count,
+                w.scale, row.scale, <float *> w.work, f):
+            return
+        if row.kind == ROW_F32_I64 and osvm_search_dot_f32_i64(
+                <const float *> row.values, <const int64_t *> row.indices, row.count,
+                <const float *> w.v, w.n_out, <const int64_t *> later.indices, later.count,
+                w.scale, row.scale, <float *> w.work, f):
+            return
+    else:
+        if row.kind == ROW_F64_I32 and osvm_search_dot_f64_i32(
+                <const double *> row.values, <const int32_t *> row.indices, row.count,
+                <const double *> w.v, w.n_out, <const int32_t *> later.indices, later.count,
+                w.scale, row.scale, <double *> w.work, f):
+            return
+        if row.kind == ROW_F64_I64 and osvm_search_dot_f64_i64(
+                <const double *> row.values, <const int64_t *> row.indices, row.count,
+                <const double *> w.v, w.n_out, <const int64_t *> later.indices, later.count,
+                w.scale, row.scale, <double *> w.work, f):
+            return
+    smat_dot_ahead(w, row, f, later)
+    for k in range(row.count, later.count):     # what that has not fetched
+        OSVM_PREFETCH(<const char *> w.v + row_index(later, k) * stride)
+
+
+cdef inline void axpy_row(SMat *w, const double *c, const Row *row) noexcept nogil:
+    """w_k += c[k] row"""
+    if w.track_norm or w.averaging:
+        smat_axpy(w, c, row)
+        return
+    if w.kind == WEIGHT_F32:
+        if row.kind == ROW_F32_I32 and osvm_search_axpy_f32_i32(
+                <const float *> row.values, <const int32_t *> row.indices, row.count, c,
+                w.scale, row.scale, w.n_out, <float *> w.work, <float *> w.v):
+            return
+        if row.kind == ROW_F32_I64 and osvm_search_axpy_f32_i64(
+                <const float *> row.values, <const int64_t *> row.indices, row.count, c,
+                w.scale, row.scale, w.n_out, <float *> w.work, <float *> w.v):
+            return
+    else:
+        if row.kind == ROW_F64_I32 and osvm_search_axpy_f64_i32(
+                <const double *> row.values, <const int32_t *> row.indices, row.count, c,
+                w.scale, row.scale, w.n_out, <double *> w.work, <double *> w.v):
+            return
+        if row.kind == ROW_F64_I64 and osvm_search_axpy_f64_i64(
+                <const double *> row.values, <const int64_t *> row.indices, row.count, c,
+                w.scale, row.scale, w.n_out, <double *> w.work, <double *> w.v):
+            return
+    smat_axpy(w, c, row)
 
 
 cdef void fold_outside(SMat *w) noexcept nogil:
@@ -252,7 +334,7 @@ cdef class SearchLearner:
         cdef SMat *w = &self.weights.w
         cdef Loss loss = self.loss
         cdef Py_ssize_t G = self.n_candidates, K = self.n_out, n, i, g, k, label, best
-        cdef Py_ssize_t columns = G * K, stride = columns * (4 if w.kind == WEIGHT_F32 else 8)
+        cdef Py_ssize_t columns = G * K
         cdef Row pair[2]
         cdef Row *row
         cdef Row *later
@@ -303,9 +385,7 @@ cdef class SearchLearner:
             if n + 1 < stop:
                 later = &pair[(n + 1) & 1]
                 rows_get(X, n + 1 if order == NULL else order[n + 1], later)
-            smat_dot_ahead(w, row, f, later)
-            for k in range(row.count, later.count):     # what that has not fetched
-                OSVM_PREFETCH(<const char *> w.v + row_index(later, k) * stride)
+            dot_row(w, row, f, later)
             t = self.seen + 1.0
             example = 1.0 if weight == NULL else weight[i]
             if quick:
@@ -354,7 +434,7 @@ cdef class SearchLearner:
                         b[k] -= eta_b * example * c[k]
                 for k in range(columns):
                     c[k] *= -eta[k] * example
-            smat_axpy(w, c, row)
+            axpy_row(w, c, row)
             if self.projects:
                 for g in range(G):
                     if radii[g] > 0.0:

@@ -109,11 +109,7 @@ def test_what_cannot_be_searched_in_one_pass_is_refused():
         OnePassSearch(osvm.LinearRegressor(), {"reg": [1.0]})
 
 
-@pytest.mark.parametrize("fit_intercept", [False, True])
-def test_wide_instructions_give_the_same_bits(fit_intercept):
-    X, y = text()
-    base = osvm.LinearClassifier(random_state=0, epochs=2, fit_intercept=fit_intercept)
-    grid = {"reg": np.geomspace(1e-6, 1.0, 11).tolist()}
+def same_bits(base, X, y, grid):
     searches = []
     try:
         for level in (0, 9):
@@ -125,3 +121,32 @@ def test_wide_instructions_give_the_same_bits(fit_intercept):
     assert np.array_equal(plain.path_["loss"], wide.path_["loss"])
     assert np.array_equal(plain.path_["error"], wide.path_["error"])
     assert np.array_equal(plain.best_estimator_.coef_, wide.best_estimator_.coef_)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("average", [False, True])
+def test_wide_instructions_give_the_same_bits(fit_intercept, average):
+    X, y = text()
+    base = osvm.LinearClassifier(
+        random_state=0, epochs=2, fit_intercept=fit_intercept, average=average
+    )
+    same_bits(base, X, y, {"reg": np.geomspace(1e-6, 1.0, 11).tolist()})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("candidates", [1, 3, 4, 16, 75])
+def test_wide_instructions_in_every_type_and_width(dtype, index, candidates):
+    X, y = text(300)
+    X = X.astype(dtype)
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    # in no order, so that those that take a step lie here and there
+    regs = np.random.default_rng(0).permutation(np.geomspace(1e-6, 10.0, candidates)).tolist()
+    same_bits(osvm.LinearClassifier(random_state=0, epochs=2), X, y, {"reg": regs})
+
+
+@pytest.mark.parametrize("loss", ["hinge", "multiclass_hinge"])
+def test_wide_instructions_with_many_classes(loss):
+    X, y = text(300, 7)
+    grid = {"reg": np.geomspace(1e-6, 1.0, 11).tolist()}
+    same_bits(osvm.LinearClassifier(loss, random_state=0, epochs=2), X, y, grid)

@@ -100,8 +100,9 @@ OSVM_AVX2 static OSVM_UNUSED int osvm_search_step_avx2(const osvm_candidates *a,
 #undef ALL
 #undef AT
 #undef SIZE
-    return (2 * (_mm256_movemask_pd(good) != 15) + (_mm256_movemask_pd(inside) != 15))
-           | osvm_search_step_plain(a, k, n, y, t, example, with_b, limit, low, high);
+    const int found = 2 * (_mm256_movemask_pd(good) != 15) + (_mm256_movemask_pd(inside) != 15);
+    if (k == n) return found;
+    return found | osvm_search_step_plain(a, k, n, y, t, example, with_b, limit, low, high);
 }
 #endif
 
@@ -110,5 +111,111 @@ static inline OSVM_UNUSED int osvm_search_step(const osvm_candidates *a, ptrdiff
                                                double limit, double low, double high) {
     return OSVM_CHOOSE(osvm_search_step, a, 0, n, y, t, example, with_b, limit, low, high);
 }
+
+/* ------------------------------------------------------- one row and the weights
+ * As smat_dot_ahead and smat_axpy, for a sparse row whose values are of the weights'
+ * type, and to the same bits:
+ *
+ * osvm_search_dot_...   f[k] = row_scale scale[k] (x . column k); the weights of the
+ *                       next row's columns are fetched, all of them
+ * osvm_search_axpy_...  column k += row_scale c[k] / scale[k] x; in each block of four
+ *                       registers from the first to the last column whose c is not 0
+ *
+ * Both return 0, having done nothing, when the level is plain.  `work` holds K weights. */
+#if OSVM_HAVE_AVX2
+/* Four moves along the row, as weights; whether one of them is not 0. */
+static OSVM_AVX2_INLINE int osvm_search_moves(const double *c, const double *scale,
+                                              double row_scale, __m256d *moves) {
+    const __m256d steps = _mm256_loadu_pd(c);
+    if (_mm256_movemask_pd(_mm256_cmp_pd(steps, _mm256_setzero_pd(), _CMP_NEQ_UQ)) == 0)
+        return 0;
+    *moves = _mm256_mul_pd(_mm256_div_pd(steps, _mm256_loadu_pd(scale)),
+                           _mm256_set1_pd(row_scale));
+    return 1;
+}
+#define OSVM_SEARCH_STORE_float(place, moves) _mm_storeu_ps(place, _mm256_cvtpd_ps(moves))
+#define OSVM_SEARCH_STORE_double(place, moves) _mm256_storeu_pd(place, moves)
+
+#define OSVM_SEARCH(NAME, INDEX, WEIGHT, UNIT)                                                     \
+    OSVM_AVX2 static OSVM_UNUSED void osvm_search_dot_##NAME##_avx2(                               \
+        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const WEIGHT *v, ptrdiff_t K,                \
+        const INDEX *next, ptrdiff_t n_next, const double *scale, double row_scale, WEIGHT *work,  \
+        double *f) {                                                                               \
+        osvm_dot_all_##NAME##_avx2(x, j, n, v, K, work, next, n_next);                             \
+        for (ptrdiff_t i = n; i < n_next; i++) OSVM_PREFETCH(v + (ptrdiff_t)next[i] * K);          \
+        for (ptrdiff_t k = 0; k < K; k++) f[k] = row_scale * scale[k] * work[k];                   \
+    }                                                                                              \
+    OSVM_AVX2 static OSVM_UNUSED void osvm_search_axpy_##NAME##_avx2(                              \
+        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const double *c, const double *scale,        \
+        double row_scale, ptrdiff_t K, WEIGHT *work, WEIGHT *v) {                                  \
+        ptrdiff_t k = 0;                                                                           \
+        while (k + 4 <= K) {                                                                       \
+            const ptrdiff_t end = K - k < 4 * UNIT ? K - K % 4 : k + 4 * UNIT;                     \
+            ptrdiff_t first = end, last = end;                                                     \
+            for (; k < end; k += 4) {                                                              \
+                __m256d moves = _mm256_setzero_pd();                                               \
+                if (osvm_search_moves(c + k, scale + k, row_scale, &moves)) {                      \
+                    first = k < first ? k : first;                                                 \
+                    last = k + 4;                                                                  \
+                }                                                                                  \
+                OSVM_SEARCH_STORE_##WEIGHT(work + k, moves);                                       \
+            }                                                                                      \
+            const WEIGHT *m = work + first;                                                        \
+            WEIGHT *to = v + first;                                                                \
+            switch (first < end ? (last - first) / (UNIT / 2) : 0) {                               \
+            case 8: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 4, 0); break;                        \
+            case 7: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 3, 1); break;                        \
+            case 6: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 3, 0); break;                        \
+            case 5: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 2, 1); break;                        \
+            case 4: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 2, 0); break;                        \
+            case 3: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 1, 1); break;                        \
+            case 2: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 1, 0); break;                        \
+            case 1: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 0, 1); break;                        \
+            default: break;                                                                        \
+            }                                                                                      \
+        }                                                                                          \
+        for (; k < K; k++) {                                                                       \
+            const WEIGHT move = (WEIGHT)(c[k] / scale[k] * row_scale);                             \
+            if (c[k] != 0.0)                                                                       \
+                for (ptrdiff_t i = 0; i < n; i++) v[(ptrdiff_t)j[i] * K + k] += x[i] * move;       \
+        }                                                                                          \
+    }                                                                                              \
+    static inline OSVM_UNUSED int osvm_search_dot_##NAME(                                          \
+        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const WEIGHT *v, ptrdiff_t K,                \
+        const INDEX *next, ptrdiff_t n_next, const double *scale, double row_scale, WEIGHT *work,  \
+        double *f) {                                                                               \
+        if (osvm_simd_level() < 1) return 0;                                                       \
+        osvm_search_dot_##NAME##_avx2(x, j, n, v, K, next, n_next, scale, row_scale, work, f);     \
+        return 1;                                                                                  \
+    }                                                                                              \
+    static inline OSVM_UNUSED int osvm_search_axpy_##NAME(                                         \
+        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const double *c, const double *scale,        \
+        double row_scale, ptrdiff_t K, WEIGHT *work, WEIGHT *v) {                                  \
+        if (osvm_simd_level() < 1) return 0;                                                       \
+        osvm_search_axpy_##NAME##_avx2(x, j, n, c, scale, row_scale, K, work, v);                  \
+        return 1;                                                                                  \
+    }
+#else
+#define OSVM_SEARCH(NAME, INDEX, WEIGHT, UNIT)                                                     \
+    static inline OSVM_UNUSED int osvm_search_dot_##NAME(                                          \
+        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const WEIGHT *v, ptrdiff_t K,                \
+        const INDEX *next, ptrdiff_t n_next, const double *scale, double row_scale, WEIGHT *work,  \
+        double *f) {                                                                               \
+        (void)x; (void)j; (void)n; (void)v; (void)K; (void)next; (void)n_next; (void)scale;        \
+        (void)row_scale; (void)work; (void)f;                                                      \
+        return 0;                                                                                  \
+    }                                                                                              \
+    static inline OSVM_UNUSED int osvm_search_axpy_##NAME(                                         \
+        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const double *c, const double *scale,        \
+        double row_scale, ptrdiff_t K, WEIGHT *work, WEIGHT *v) {                                  \
+        (void)x; (void)j; (void)n; (void)c; (void)scale; (void)row_scale; (void)K; (void)work;     \
+        (void)v;                                                                                   \
+        return 0;                                                                                  \
+    }
+#endif
+OSVM_SEARCH(f32_i32, int32_t, float, 8)
+OSVM_SEARCH(f32_i64, int64_t, float, 8)
+OSVM_SEARCH(f64_i32, int32_t, double, 4)
+OSVM_SEARCH(f64_i64, int64_t, double, 4)
 
 #endif
