@@ -1,8 +1,9 @@
 """The objective of a linear model: reg/2 ||w||^2 + the weighted mean loss of all rows.
 
 Early stopping asks for it after each epoch, so it costs about what scoring the rows
-does.  Nothing is copied: rows are scored one at a time, and ||w||^2 is summed where the
-weights lie, w = s v or the average (S v - u)/n.
+does.  Rows are scored a few at a time, and ||w||^2 is summed where the weights lie,
+w = s v or the average (S v - u)/n; nothing is copied but an average that is small
+beside the rows.
 
 Invariant: sums are of float64 numbers, whatever the type of the weights.
 """
@@ -20,13 +21,15 @@ from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
 
 cdef enum:
     LANES = 8               # sums side by side for one output; more outputs have their own
+    FREEZE = 16             # non-zeros of X per feature from which an average is written out
+    GROUP = 32              # rows scored before their losses, so that one waits for no other
 
 
 cdef void add_squares(const weight_t *v, Py_ssize_t dim, Py_ssize_t n_out,
                       double *sums) noexcept nogil:
     """sums[k] += ||column k of v||^2, feature by feature as they lie in memory"""
-    cdef Py_ssize_t j, k
-    for j in range(dim):
+    cdef Py_ssize_t _j, k
+    for _j in range(dim):
         for k in range(n_out):
             sums[k] += <double> v[k] * <double> v[k]
         v += n_out
@@ -35,9 +38,9 @@ cdef void add_squares(const weight_t *v, Py_ssize_t dim, Py_ssize_t n_out,
 cdef void add_average_squares(const weight_t *v, const weight_t *u, const double *scale,
                               Py_ssize_t dim, Py_ssize_t n_out, double *sums) noexcept nogil:
     """sums[k] += ||scale[k] v - u||^2 of column k"""
-    cdef Py_ssize_t j, k
+    cdef Py_ssize_t _j, k
     cdef double w
-    for j in range(dim):
+    for _j in range(dim):
         for k in range(n_out):
             w = scale[k] * v[k] - u[k]
             sums[k] += w * w
@@ -141,10 +144,13 @@ def objective(SGDLearner learner, RowSource X, targets, weight=None, bint averag
     cdef const int32_t *labels = NULL
     cdef const double *c = NULL
     cdef const Rows *rows = &X.rows
-    cdef Py_ssize_t i, K = learner.n_out, n = rows.n_rows
+    cdef Py_ssize_t i, first = 0, last, K = learner.n_out, n = rows.n_rows
     cdef bint mean = averaged and learner.weights.averaged_count > 0
-    cdef double[::1] scratch = np.empty(2 * K)
-    cdef double *f = &scratch[0]
+    cdef bint mean_scores = mean
+    cdef SGDLearner scorer = learner
+    cdef double[::1] scratch = np.empty((GROUP + 1) * K)
+    cdef double *xi = &scratch[0]
+    cdef double *f = xi + K
     cdef double value, sq, total = 0.0
     cdef Row row
     if n < 1 or rows.n_features != learner.weights.dim or len(targets) != n or (
@@ -159,18 +165,25 @@ def objective(SGDLearner learner, RowSource X, targets, weight=None, bint averag
     if weight is not None:
         weight_view = weight
         c = &weight_view[0]
+    # Two products a row, of v and of u, until an average written out is cheaper.
+    if mean and n * (1.0 + learner._mean_count(X)) > FREEZE * <double> rows.n_features:
+        scorer, mean_scores = learner.frozen_average(), False
     with nogil:
-        for i in range(n):
-            rows_get(rows, i, &row)
-            learner._score(&row, mean, f)
-            if K == 1:
-                value = loss_value(&learner.loss, y[i], f[0])
-            else:
-                value = row_loss(&learner.loss, K, labels[i], f, f + K)
-            total += value if c == NULL else c[i] * value
+        while first < n:
+            last = min(first + GROUP, n)
+            for i in range(first, last):
+                rows_get(rows, i, &row)
+                scorer._score(&row, mean_scores, f + (i - first) * K)
+            for i in range(first, last):
+                if K == 1:
+                    value = loss_value(&learner.loss, y[i], f[i - first])
+                else:
+                    value = row_loss(&learner.loss, K, labels[i], f + (i - first) * K, xi)
+                total += value if c == NULL else c[i] * value
+            first = last
         if K == 1:
             sq = vector_sq_norm(learner.vec, mean)
         else:
-            sq = matrix_sq_norm(learner.mat, mean, f)
+            sq = matrix_sq_norm(learner.mat, mean, xi)
     learner.loss_spec.raise_error()
     return 0.5 * learner.options.reg * sq + total / n
