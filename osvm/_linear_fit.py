@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from osvm import _objective
 from osvm._bounded import bounded_weight, sq_norm
 from osvm._callbacks import EpochWatch
 from osvm._order import full, windowed
@@ -251,6 +252,8 @@ def objective(
     learner: SGDLearner, plan: Plan, X: RowSource, targets: Array, weight: Array | None, mean: bool
 ) -> float:
     """reg/2 ||w||^2 + the weighted mean loss, from a pass over all rows."""
+    if isinstance(learner, SGDLearner):
+        return _objective.objective(learner, X, targets, weight, mean)
     scores = np.empty((X.n_rows, learner.weights.n_out))
     learner.decide(X, scores, mean)
     if scores.shape[1] == 1:
