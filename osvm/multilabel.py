@@ -3,7 +3,8 @@
 One-vs-rest on label sets: label k has a binary `LinearClassifier` of its own, whose
 positive rows are those that carry k.  The labels do not compete, so a row may get none.
 
-Invariants
+Invariants:
+
 - the models of all labels have seen the same rows in the same order; a label that first
   appears in mid-stream starts there;
 - an error while learning leaves every one of them as it was.
