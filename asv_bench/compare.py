@@ -152,6 +152,8 @@ def plot_runs(report: Report, all_runs: list[Runs], axes_of: dict[str, str], suf
             style = {"lw": 2.2, "marker": "o"} if runs.ours else {"lw": 1.0, "marker": "x"}
             ax.plot(times, np.maximum(scores, 1e-7), label=runs.name, ms=4, **style)
         ax.set(xscale="log", yscale="log", xlabel="CPU seconds, one thread", ylabel=label)
+        if key == "gap":  # what is ten times the optimum away need not be told apart
+            ax.set_ylim(top=min(10.0, ax.get_ylim()[1]))
     np.atleast_1d(axes)[0].legend(fontsize=6, ncol=2)
     report.add_plot(figure, suffix)
 

@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -153,6 +154,7 @@ class Report:
     def add_plot(self, figure: Any, suffix: str = "") -> None:
         """A matplotlib figure, saved as PNG of less than 100 kB."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        suffix = re.sub(r"[^A-Za-z0-9.-]+", "-", suffix)  # a name that every system takes
         name = f"{self.name}{'-' + suffix if suffix else ''}.png"
         for dpi in (110, 90, 70, 50):
             figure.savefig(self.folder / name, dpi=dpi, bbox_inches="tight")
