@@ -1,27 +1,38 @@
 """Scores of sparse rows that are checked on the way.
 
 Checking a matrix and multiplying it are two passes over memory.  `score_csr` makes
-one: a group of rows is checked, then multiplied while it is still in the cache, and
-the group after the next is asked for meanwhile.  The bits are those of
+one: the column numbers of a group of rows are checked, then the rows are multiplied,
+and the group that follows is asked for meanwhile.  Values need no look of their own: where one of
+them is NaN or infinite, so is its row's score.  The bits are those of
 `SGDLearner.decide`.
 
 Invariant: no column number is used as an address before it has been checked.  When
 anything is amiss the function gives up and says so; the caller then takes the usual
-way, which explains.
+way, which explains (or finds that a sum of finite values was too large).
 """
-from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-from osvm._check cimport csr_entries_size, indptr_sound
+from osvm._check cimport indptr_sound
 from osvm._rows cimport RowSource
-from osvm.core.row cimport (
-    ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Rows, sparse_dot_ahead,
-)
+from osvm.core.row cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Rows, sparse_dot_ahead
 from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
 
+cdef extern from "osvm_simd.h" nogil:
+    bint osvm_in_range_i32(const void *j, Py_ssize_t n, uint32_t largest)
+    bint osvm_in_range_i64(const void *j, Py_ssize_t n, uint64_t largest)
+
 cdef enum:
-    GROUP = 16              # rows checked together
-    AHEAD = 1536            # entries from use to prefetch
+    GROUP = 32              # rows checked together
+    AHEAD = 2560            # entries from use to prefetch: about a group of text
+
+
+cdef inline bint columns_sound(const index_t *columns, Py_ssize_t n,
+                               Py_ssize_t n_features) noexcept nogil:
+    if index_t is int32_t:
+        # a matrix may have more columns than its numbers can name
+        return osvm_in_range_i32(columns, n, <uint32_t> min(n_features - 1, 0x7fffffff))
+    else:
+        return osvm_in_range_i64(columns, n, <uint64_t> (n_features - 1))
 
 
 cdef Py_ssize_t score_rows(const Rows *X, const value_t *x, const index_t *columns,
@@ -29,19 +40,20 @@ cdef Py_ssize_t score_rows(const Rows *X, const value_t *x, const index_t *colum
                            double *out) noexcept nogil:
     """Rows scored; fewer than there are when a row is not sound."""
     cdef Py_ssize_t first = 0, last, i, begin, end
-    while first < X.n_rows:
+    cdef double nothing = 0.0   # 0 for as long as every score is finite
+    while first < X.n_rows and nothing == 0.0:
         last = min(first + GROUP, X.n_rows)
-        if not csr_entries_size(X, <Py_ssize_t> starts[first],
-                                <Py_ssize_t> starts[last]) < INFINITY:
-            break
         begin = <Py_ssize_t> starts[first]
+        if not columns_sound(columns + begin, <Py_ssize_t> starts[last] - begin, X.n_features):
+            break
         for i in range(first, last):
             end = <Py_ssize_t> starts[i + 1]
             out[i] = scale * sparse_dot_ahead(x + begin, columns + begin, end - begin, v,
                                               x + begin + AHEAD, columns + begin + AHEAD) + b
+            nothing += 0.0 * out[i]
             begin = end
         first = last
-    return first
+    return first if nothing == 0.0 else 0
 
 
 cdef Py_ssize_t score_any(const Rows *X, const weight_t *v, double scale, double b,

@@ -4,16 +4,22 @@
 # knows dense rows, mini-batches and records.  Here types are settled before the loop,
 # so that what an example costs besides its non-zeros is some thirty instructions.
 #
-# Rows are looked up AHEAD examples before their use and, in another order than the
-# file's, fetched meanwhile; in file order the processor does so by itself.
+# In another order than the file's, rows are asked for before their use; in file order
+# the processor does so by itself, but for wide values.
+#
+# A long stretch with averaging keeps the weights and the average's companion side by
+# side (v[0] u[0] v[1] u[1] ...), so that a step finds both in one place; they are laid
+# out before it and written back after it.
 from libc.math cimport fabs, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free, malloc
 
 from osvm._sgd cimport ERROR_ABSOLUTE, ERROR_CLASS, NOT_FINITE, DONE, STEP_TOO_LARGE, Options
 from osvm.core.loss cimport Loss, loss_value_xi
 from osvm.core.row cimport (
-    OSVM_PREFETCH, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Row, Rows, row_value, rows_get,
-    sparse_axpy, sparse_axpy_both, sparse_axpy_norm, sparse_dot, sparse_dot_ahead,
+    OSVM_PREFETCH, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Row, Rows, pairs_axpy,
+    pairs_dot_ahead, row_value, rows_get, sparse_axpy, sparse_axpy_both, sparse_axpy_norm,
+    sparse_dot, sparse_dot_ahead,
 )
 from osvm.core.step cimport Step, step_next
 from osvm.core.svec cimport (
@@ -22,8 +28,10 @@ from osvm.core.svec cimport (
 from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, index_t, value_t, weight_t
 
 cdef enum:
-    ROWS_AHEAD = 4
-    STARTS_AHEAD = 8
+    ROWS_AHEAD = 2          # examples from asking for a row to its use
+    STARTS_AHEAD = 8        # the same for where it starts
+    ENTRIES_AHEAD = 2560    # in file order, entries
+    PAIRS_PAY = 8           # stored values per weight from which pairs are laid out
 
 # What a stretch of examples is learnt from, and the numbers that it moves on.
 cdef struct Stretch:
@@ -81,6 +89,54 @@ cdef inline bint fits_row(double eta, double pull, const SVec *w, const Rows *X,
     return fits(eta, pull, w, step_limit(w.kind, row_largest(&row)))
 
 
+# ------------------------------------------------ weights and companion side by side
+
+cdef inline weight_t *make_pairs(const SVec *w, const Options *options, double n_values,
+                                 weight_t *v) noexcept nogil:
+    """v and u side by side, for a stretch of so many values; NULL where it does not pay.
+
+    Not with projection, which follows the norm of v step by step.
+    """
+    cdef weight_t *pairs
+    cdef Py_ssize_t d = w.dim
+    if not w.averaging or w.track_norm or options.radius > 0.0 or n_values < PAIRS_PAY * d:
+        return NULL
+    pairs = <weight_t *> malloc(2 * d * sizeof(weight_t))
+    if pairs != NULL:           # else the usual way needs no memory
+        gather_pairs(w, v, pairs)
+    return pairs
+
+
+cdef inline void gather_pairs(const SVec *w, const weight_t *v, weight_t *pairs) noexcept nogil:
+    cdef const weight_t *u = <const weight_t *> w.u
+    cdef Py_ssize_t j
+    for j in range(w.dim):
+        pairs[2 * j] = v[j]
+        pairs[2 * j + 1] = u[j]
+
+
+cdef inline void scatter_pairs(const SVec *w, weight_t *v, const weight_t *pairs) noexcept nogil:
+    cdef weight_t *u = <weight_t *> w.u
+    cdef Py_ssize_t j
+    for j in range(w.dim):
+        v[j] = pairs[2 * j]
+        u[j] = pairs[2 * j + 1]
+
+
+cdef inline void shrink_pairs(SVec *w, double factor, weight_t *v,
+                              weight_t *pairs) noexcept nogil:
+    """`svec_shrink`; where that goes through all the weights, they are put in place."""
+    cdef double size = fabs(w.scale * factor)
+    if w.low <= size <= w.high:
+        w.scale *= factor
+        return
+    scatter_pairs(w, v, pairs)
+    svec_shrink(w, factor)
+    gather_pairs(w, v, pairs)
+
+
+# ---------------------------------------------------------------------- the loop
+
 cdef inline int learn_sparse(Stretch *stretch, SVec *weights, const Options *given,
                              const Loss *loss_given, const Step *step_given, const value_t *x,
                              const index_t *columns, const index_t *starts,
@@ -104,6 +160,8 @@ cdef inline int learn_sparse(Stretch *stretch, SVec *weights, const Options *giv
     cdef double limit = step_limit(w.kind, stretch.largest)
     cdef bint averaging = options.average_from >= 0.0
     cdef int status = DONE
+    cdef double mean_count = <double> starts[stretch.X.n_rows] / stretch.X.n_rows
+    cdef weight_t *pairs = make_pairs(&w, &options, (stop - n) * mean_count, v)
     while n < stop:
         i = n
         if order != NULL:
@@ -114,9 +172,8 @@ cdef inline int learn_sparse(Stretch *stretch, SVec *weights, const Options *giv
         row_j = columns + begin
         if row_scale != NULL:
             factor = row_scale[i]
-        if order == NULL:
-            f = sparse_dot(row_x, row_j, count, v)
-        else:
+        begin += ENTRIES_AHEAD
+        if order != NULL:
             if n + STARTS_AHEAD < stop:
                 OSVM_PREFETCH(starts + order[n + STARTS_AHEAD])
                 OSVM_PREFETCH(y + order[n + STARTS_AHEAD])
@@ -124,7 +181,12 @@ cdef inline int learn_sparse(Stretch *stretch, SVec *weights, const Options *giv
                     OSVM_PREFETCH(row_scale + order[n + STARTS_AHEAD])
             if n + ROWS_AHEAD < stop:
                 begin = <Py_ssize_t> starts[order[n + ROWS_AHEAD]]
+        if pairs != NULL:
+            f = pairs_dot_ahead(row_x, row_j, count, pairs, x + begin, columns + begin)
+        elif order != NULL or value_t is float64_t:
             f = sparse_dot_ahead(row_x, row_j, count, v, x + begin, columns + begin)
+        else:
+            f = sparse_dot(row_x, row_j, count, v)
         f = w.scale * (factor * f) + b
         target = y[i]
         value = loss_value_xi(&loss, target, f, &xi)
@@ -139,10 +201,15 @@ cdef inline int learn_sparse(Stretch *stretch, SVec *weights, const Options *giv
                 status = STEP_TOO_LARGE
                 break
         t += 1.0
-        svec_shrink(&w, clamp_shrink(1.0 - eta * options.reg))
+        if pairs != NULL:
+            shrink_pairs(&w, clamp_shrink(1.0 - eta * options.reg), v, pairs)
+        else:
+            svec_shrink(&w, clamp_shrink(1.0 - eta * options.reg))
         if xi != 0.0:
             c_v = -eta * c * xi / w.scale
-            if w.track_norm:
+            if pairs != NULL:
+                pairs_axpy(row_x, row_j, count, c_v * factor, c_v * w.avg_scale * factor, pairs)
+            elif w.track_norm:
                 w.sq_v += sparse_axpy_norm(row_x, row_j, count, c_v * factor, v)
                 if w.avg_scale != 0.0:
                     sparse_axpy(row_x, row_j, count, c_v * w.avg_scale * factor,
@@ -162,6 +229,7 @@ cdef inline int learn_sparse(Stretch *stretch, SVec *weights, const Options *giv
         if averaging and seen >= options.average_from:
             if not w.averaging:
                 svec_start_average(&w, w.u)
+                pairs = make_pairs(&w, &options, (stop - n) * mean_count, v)
             svec_count_average(&w)
             b_sum += b
         seen += 1.0
@@ -173,6 +241,9 @@ cdef inline int learn_sparse(Stretch *stretch, SVec *weights, const Options *giv
         else:
             error_sum += f < 1.0
         n += 1
+    if pairs != NULL:
+        scatter_pairs(&w, v, pairs)
+        free(pairs)
     weights[0] = w
     stretch.at, stretch.t, stretch.seen = n, t, seen
     stretch.b, stretch.b_sum = b, b_sum

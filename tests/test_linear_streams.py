@@ -4,6 +4,7 @@ import itertools
 import pickle
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,6 +38,27 @@ def test_any_cut_of_a_stream_gives_the_same_model(cuts, which, classes):
     assert np.array_equal(whole.coef_, parts.coef_)
     assert np.array_equal(whole.intercept_, parts.intercept_)
     assert whole.t_ == parts.t_ == N
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("average", [True, 37])
+@pytest.mark.parametrize("reg", [0.01, 1.0])  # 1.0: the scale is folded into v on the way
+def test_long_and_short_stretches_average_alike(dtype, average, reg):
+    # A long stretch keeps weights and their average's companion side by side.
+    X = sp.random(600, 12, 0.5, "csr", dtype, np.random.default_rng(3))
+    y = np.where(X.toarray() @ np.arange(-5.0, 7.0) > 0, 1, -1)
+    options = {"reg": reg, "average": average, "schedule": "constant", "eta0": 0.1}
+    whole = osvm.LinearClassifier(**options).partial_fit(X, y)
+    rows = osvm.LinearClassifier(**options)
+    for i in range(X.shape[0]):
+        rows.partial_fit(X[i], y[i : i + 1], classes=[-1, 1])
+    for averaged in (False, True):
+        assert np.array_equal(
+            whole._learner.weights.array(averaged=averaged),
+            rows._learner.weights.array(averaged=averaged),
+        )
+    assert np.array_equal(whole.intercept_, rows.intercept_)
+    assert not np.array_equal(whole.coef_, whole._learner.weights.array(averaged=False))
 
 
 def clone(model):

@@ -40,6 +40,11 @@ def spoil_value(X):
     X.data[-1] = np.nan
 
 
+def spoil_weightless_value(X):
+    X.data[0] = np.inf
+    X.indices[0] = X.shape[1] - 1  # a column that no training row has
+
+
 def spoil_start(X):
     X.indptr[5] = X.indptr[6] + 1
 
@@ -49,10 +54,23 @@ def spoil_end(X):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("spoil", [spoil_index, spoil_sign, spoil_value, spoil_start, spoil_end])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        spoil_index,
+        spoil_sign,
+        spoil_value,
+        spoil_weightless_value,
+        spoil_start,
+        spoil_end,
+    ],
+)
 def test_rows_that_are_not_sound_are_refused(dtype, spoil):
     X, y = problem(dtype)
+    X.data[X.indices == X.shape[1] - 1] = 0
+    X.eliminate_zeros()
     model = osvm.LinearClassifier(random_state=0).fit(X, y)
+    assert model.coef_[0, -1] == 0
     bad = X.copy()
     spoil(bad)
     assert model._quick_scores(bad) is None
@@ -70,3 +88,15 @@ def test_arrays_of_other_types_and_lengths_are_refused():
     assert not score_csr(X.data[:-1], *good[1:], X.shape[0], w, 1.0, 0.0, out)
     assert not score_csr(*good, X.shape[0] - 1, w, 1.0, 0.0, out[:-1])
     assert not score_csr(*good, X.shape[0], w[:-1], 1.0, 0.0, out)
+
+
+def test_a_sum_of_finite_values_may_be_too_large():
+    X, y = problem()
+    model = osvm.LinearClassifier(random_state=0).fit(X, y)
+    large = X.copy()
+    large.data[X.indptr[3] : X.indptr[4]] = 1.7e308 * np.sign(model.coef_[0, X[3].indices])
+    assert model._quick_scores(large) is None  # not for this way to tell from a NaN
+    scores = model.decision_function(large)
+    assert np.isinf(scores[3])
+    others = np.arange(X.shape[0]) != 3
+    assert np.array_equal(scores[others], model.decision_function(X)[others])

@@ -55,6 +55,19 @@
 #define OSVM_APART(sum) ((void)0)
 #endif
 
+/* ------------------------------- two neighbouring floats: place += x * (c, d)
+ * One load and one store, which compilers do not make of two (gcc 12). */
+static inline OSVM_UNUSED void osvm_add_pair(float *place, float x, float c, float d) {
+#if OSVM_HAVE_AVX2 && defined(__SSE2__)
+    const __m128 old = _mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(void *)place));
+    const __m128 step = _mm_mul_ps(_mm_set1_ps(x), _mm_setr_ps(c, d, 0.0f, 0.0f));
+    _mm_storel_epi64((__m128i *)(void *)place, _mm_castps_si128(_mm_add_ps(old, step)));
+#else
+    place[0] += x * c;
+    place[1] += x * d;
+#endif
+}
+
 /* ------------------------------------------------------------- the level
  * 0 plain, 1 AVX2.  Found out once per compiled module; tests lower it. */
 static int osvm_simd_found = -1;
