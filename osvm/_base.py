@@ -61,7 +61,12 @@ class OnlineEstimator(BaseEstimator):
     # ------------------------------------------------------------------- data
 
     def _check_X(
-        self, X: Any, *, reset: bool = False, allow_empty: bool = False
+        self,
+        X: Any,
+        *,
+        reset: bool = False,
+        allow_empty: bool = False,
+        look_at_values: bool = True,
     ) -> tuple[RowSource, Any]:
         """Open X; unless `reset`, it must have the columns that the model knows.
 
@@ -71,7 +76,12 @@ class OnlineEstimator(BaseEstimator):
         known = self.__dict__
         name = type(self).__name__
         if reset or "n_features_in_" not in known:
-            return _validate.check_X(X, estimator_name=name, allow_empty=allow_empty)
+            return _validate.check_X(
+                X,
+                estimator_name=name,
+                allow_empty=allow_empty,
+                look_at_values=look_at_values,
+            )
         names = _validate.feature_names(X)
         expected = known.get("feature_names_in_")
         if names is not None or expected is not None:

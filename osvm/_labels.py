@@ -164,11 +164,22 @@ def _unique(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return out
     if y.dtype.kind in "iu" and len(y) > 64:  # counting is quicker than sorting
         low, high = y.min(), y.max()
+        if int(high) - int(low) < 4:  # such as -1 and 1: comparing is quicker still
+            between = [k for k in range(int(low) + 1, int(high)) if (y == k).any()]
+            return np.array(sorted({int(low), *between, int(high)}), dtype=y.dtype)
         if int(high) - int(low) < len(y):
             met = np.zeros(int(high) - int(low) + 1, dtype=bool)
             met[y.astype(np.intp) - int(low)] = True
             return (np.flatnonzero(met) + int(low)).astype(y.dtype)
     return np.unique(y)
+
+
+def count_codes(codes: Codes, n_classes: int) -> npt.NDArray[np.int64]:
+    """How often each class occurs."""
+    if n_classes == 2:  # ten times quicker than counting in general
+        ones = np.count_nonzero(codes)
+        return np.array([len(codes) - ones, ones], dtype=np.int64)
+    return np.bincount(codes, minlength=n_classes)
 
 
 def _joined(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -303,7 +314,7 @@ class RunningBalance:
         met = counts > 0
         # how often the class was met, by each example
         order = np.argsort(codes, kind="stable")
-        by_class = np.bincount(codes, minlength=n_classes)
+        by_class = count_codes(codes, n_classes)
         starts = np.cumsum(by_class) - by_class
         rank = np.empty(n, dtype=np.int64)
         rank[order] = np.arange(n) - np.repeat(starts, by_class)

@@ -17,6 +17,7 @@ from osvm._base import (
     resolve_class_weight,
 )
 from osvm._compat import ClassifierMixin, available_if, with_callbacks
+from osvm._labels import count_codes
 from osvm._linear_base import LinearEstimator
 from osvm._linear_dual import fit_dual
 from osvm._linear_fit import Plan
@@ -213,10 +214,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         targets = encode_targets(codes, n_out)
         labels_seen = {
             "_index": index,
-            "_balance": RunningBalance(np.bincount(codes, minlength=len(index))),
+            "_balance": RunningBalance(count_codes(codes, len(index))),
         }
         data = (X, y, sample_weight)
         if check_choice("solver", self.solver, ["sgd", "dual"]) == "dual":
+            _validate.check_values(source, rows, type(self).__name__)
             learner, solved = fit_dual(
                 self, plan, source, targets, n_out, self._weight_dtype(rows), weight
             )
@@ -477,5 +479,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 def encode_targets(codes: Array, n_out: int) -> Array:
     """Codes as -1/+1 for one output, as they are for several."""
     if n_out == 1:
-        return np.where(codes == 1, 1.0, -1.0)
+        targets = 2.0 * codes  # several times quicker than np.where
+        targets -= 1.0
+        return targets
     return np.ascontiguousarray(codes, dtype=np.int32)

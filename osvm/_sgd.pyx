@@ -311,6 +311,15 @@ cdef class SGDLearner:
         """Make the step of a batch that is not full; the end of an epoch calls it."""
         apply_batch(self)
 
+    def is_sound(self):
+        """Whether no weight has come near an overflow."""
+        room = 1e30 if self.weights.v.itemsize == 4 else 1e145
+        parts = [self.weights.v, self.intercept]
+        if self.weights.u is not None:
+            parts.append(self.weights.u)
+        # NaN is neither below nor above anything
+        return all(-room < part.min() and part.max() < room for part in parts)
+
     @property
     def pending_examples(self):
         """Examples summed into a mini-batch that is not full yet."""

@@ -159,6 +159,7 @@ cdef inline int learn_sparse(Stretch *stretch, SVec *weights, const Options *giv
     cdef double loss_sum = stretch.loss_sum, error_sum = stretch.error_sum
     cdef double limit = step_limit(w.kind, stretch.largest)
     cdef bint averaging = options.average_from >= 0.0
+    cdef bint unchecked = stretch.largest == 0.0    # the rows' values may be anything
     cdef int status = DONE
     cdef double mean_count = <double> starts[stretch.X.n_rows] / stretch.X.n_rows
     cdef weight_t *pairs = make_pairs(&w, &options, (stop - n) * mean_count, v)
@@ -190,7 +191,7 @@ cdef inline int learn_sparse(Stretch *stretch, SVec *weights, const Options *giv
         f = w.scale * (factor * f) + b
         target = y[i]
         value = loss_value_xi(&loss, target, f, &xi)
-        if not isfinite(value):
+        if not isfinite(value) or (unchecked and not isfinite(f)):
             status = NOT_FINITE
             break
         eta = step_next(&step, t + 1.0)
