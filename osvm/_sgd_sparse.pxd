@@ -23,7 +23,7 @@ from osvm.core.row cimport (
 )
 from osvm.core.step cimport Step, step_next
 from osvm.core.svec cimport (
-    SVec, svec_count_average, svec_project, svec_shrink, svec_start_average,
+    SVec, svec_count_average, svec_project, svec_shrink, svec_sq_norm, svec_start_average,
 )
 from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, index_t, value_t, weight_t
 
@@ -159,6 +159,9 @@ cdef inline int learn_sparse(Stretch *stretch, SVec *weights, const Options *giv
     cdef double loss_sum = stretch.loss_sum, error_sum = stretch.error_sum
     cdef double limit = step_limit(w.kind, stretch.largest)
     cdef bint averaging = options.average_from >= 0.0
+    cdef bint projecting = options.radius > 0.0
+    # a start beyond the ball; the margin keeps the rounding of a projection out
+    cdef bint outside = projecting and svec_sq_norm(&w) > (1.0 + 1e-6) * options.radius ** 2
     cdef bint unchecked = stretch.largest == 0.0    # the rows' values may be anything
     cdef int status = DONE
     cdef double mean_count = <double> starts[stretch.X.n_rows] / stretch.X.n_rows
@@ -225,7 +228,7 @@ cdef inline int learn_sparse(Stretch *stretch, SVec *weights, const Options *giv
                 if options.intercept_eta0 > 0.0:
                     eta_b = options.intercept_eta0 / sqrt(t)
                 b -= eta_b * c * xi
-        if options.radius > 0.0:
+        if projecting and (xi != 0.0 or outside):   # without a step w only shrinks
             svec_project(&w, options.radius)
         if averaging and seen >= options.average_from:
             if not w.averaging:

@@ -89,7 +89,7 @@ def test_an_infinite_score_with_no_loss_is_found_too():
         osvm.LinearClassifier(shuffle=False, epochs=1).fit(X, y)
 
 
-@pytest.mark.parametrize("dtype, size", [(np.float32, 3e37), (np.float64, 1e307)])
+@pytest.mark.parametrize(("dtype", "size"), [(np.float32, 3e37), (np.float64, 1e307)])
 def test_finite_values_that_overflow_fail_as_in_a_careful_fit(dtype, size):
     X, y = problem(dtype)
     X.data[X.indptr[7] : X.indptr[8]] = size
@@ -133,7 +133,7 @@ def test_other_ways_of_fitting_look_first(params, no_look, capsys):
 
 
 def test_many_outputs_look_first(no_look):
-    X, y = problem(np.float64)
+    X, _ = problem(np.float64)
     with pytest.raises(AssertionError, match="looked at"):
         osvm.LinearClassifier().fit(X, np.arange(ROWS) % 3)
 
