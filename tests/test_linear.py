@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from linear_problems import TREE, D, N, problem, signs
 
 import osvm
+from osvm._validate import check_X
 
 
 def text(n=2000, classes=2, seed=0):
@@ -304,3 +305,17 @@ def test_interrupting_a_fit_leaves_a_usable_model():
     assert model.t_ > 0
     assert model.score(X, y) > 0.5
     model.partial_fit(X[:10], y[:10])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_weights_outside_the_ball_are_projected_even_without_a_step(dtype):
+    # the loop of sparse rows looks at the norm after steps only, unless it begins outside
+    X = np.array([[3.0, 4.0], [1.0, 0.0]], dtype)
+    for rows in (X, sp.csr_matrix(X)):
+        plan = osvm.LinearClassifier(reg=1e-3, project=2.0, fit_intercept=False)._resolve_plan(2)
+        learner = plan.with_usual_t0().learner(2, 1, dtype)
+        learner.weights.set_array([30.0, 40.0])  # right by far on both rows
+        learner.run(check_X(rows)[0], np.array([1.0, 1.0]))
+        assert learner.loss_sum == 0.0
+        assert learner.weights.norm <= 2.0 * (1 + 1e-6)
+        assert learner.weights.array() == pytest.approx([1.2, 1.6], rel=1e-2)
