@@ -6,9 +6,10 @@ ABI number, which must be refused.
 
 The last two environments are made here, which compiles the library twice, unless
 
-    OSVM_EMBED_WHEEL     names a wheel of this tree
-    OSVM_EMBED_EDITABLE  names a Python that has an editable install of this tree,
-                         with cython and setuptools
+    OSVM_EMBED_WHEEL     names a Python that has a wheel of this tree installed
+    OSVM_EMBED_EDITABLE  names a Python that has an editable install of this tree
+
+both with cython and setuptools.
 """
 
 import os
@@ -122,12 +123,13 @@ def make_venv(folder):
 @pytest.fixture(scope="module")
 def wheel_python(tmp_path_factory):
     """A fresh environment with the wheel and what a client's build needs."""
+    given = os.environ.get("OSVM_EMBED_WHEEL")
+    if given:
+        return given
     folder = tmp_path_factory.mktemp("wheel")
-    wheel = os.environ.get("OSVM_EMBED_WHEEL")
-    if not wheel:
-        source = copy_tree(folder / "source")
-        run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", ".", source], folder)
-        wheel = str(next(folder.glob("osvm-*.whl")))
+    source = copy_tree(folder / "source")
+    run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", ".", source], folder)
+    wheel = str(next(folder.glob("osvm-*.whl")))
     python = make_venv(folder / "venv")
     run([python, "-m", "pip", "install", "-q", wheel, "cython", "setuptools"], folder)
     return python
