@@ -53,6 +53,8 @@ TRY_IT = textwrap.dedent(
             w += label / (reg * t) * x
     got = my_svm.fit(X, y, reg)
     np.testing.assert_allclose(got, w, rtol=1e-10, atol=1e-12)
+    for same in (dense, scipy.sparse.csr_array(X)):
+        np.testing.assert_allclose(my_svm.fit(same, y, reg), w, rtol=1e-10, atol=1e-12)
     assert np.mean(np.sign(X @ got) == y) > 0.85
 
     row = int(np.flatnonzero(np.diff(X.indptr) > 0)[7])
@@ -154,7 +156,8 @@ def where_is_osvm(python, folder):
 
 def test_include_folder_has_the_headers():
     files = {path.name for path in Path(osvm.get_include()).iterdir()}
-    assert {"abi.pxd", "row.pxd", "svec.pxd", "loss.pxd", "step.pxd", "osvm_simd.h"} <= files
+    names = ("abi", "row", "svec", "loss", "step", "view")
+    assert {*(f"{name}.pxd" for name in names), "osvm_simd.h"} <= files
 
 
 def test_abi_number_is_that_of_the_header():
