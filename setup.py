@@ -3,8 +3,9 @@
 Every ``.pyx`` below ``osvm/`` is one extension module of the same name, so a
 new module needs no entry here.  Environment variables:
 
-``OSVM_DEBUG=1``     bounds checks on, C assertions on (for the test suite)
-``OSVM_ANNOTATE=1``  write Cython's annotated HTML beside the generated C
+``OSVM_DEBUG=1``           bounds checks on, C assertions on (for the test suite)
+``OSVM_ANNOTATE=1``        write Cython's annotated HTML beside the generated C
+``OSVM_CYTHON_CACHE=...``  a folder that keeps generated C for other builds of the same sources
 """
 
 import os
@@ -17,6 +18,7 @@ from setuptools.command.build_ext import build_ext
 
 DEBUG = os.environ.get("OSVM_DEBUG", "") not in ("", "0")
 ANNOTATE = os.environ.get("OSVM_ANNOTATE", "") not in ("", "0")
+CYTHON_CACHE = os.environ.get("OSVM_CYTHON_CACHE") or None
 
 # One dictionary for every module.
 DIRECTIVES = {
@@ -31,15 +33,23 @@ DIRECTIVES = {
 
 # No -ffast-math (it changes subnormals for the whole process) and no
 # -march=native (the wheel must run elsewhere): wide instructions are chosen at
-# run time, see osvm/core/osvm_simd.h.
+# run time, see osvm/core/osvm_simd.h.  -g0, because the -g that many Pythons were
+# built with is inherited, and makes the build a third longer and the wheel larger.
 FLAGS = {
-    "unix": ["-O3", "-std=c11", "-fno-math-errno", "-ffp-contract=off", "-Wno-unused-function"],
-    "mingw32": ["-O3", "-std=c11", "-fno-math-errno", "-ffp-contract=off"],
+    "unix": [
+        "-O3",
+        "-g0",
+        "-std=c11",
+        "-fno-math-errno",
+        "-ffp-contract=off",
+        "-Wno-unused-function",
+    ],
+    "mingw32": ["-O3", "-g0", "-std=c11", "-fno-math-errno", "-ffp-contract=off"],
     "msvc": ["/O2", "/std:c11"],
 }
 DEBUG_FLAGS = {
-    "unix": ["-UNDEBUG", "-g", "-O1"],
-    "mingw32": ["-UNDEBUG", "-g", "-O1"],
+    "unix": ["-UNDEBUG", "-g", "-O0"],
+    "mingw32": ["-UNDEBUG", "-g", "-O0"],
     "msvc": ["/UNDEBUG"],
 }
 
@@ -58,6 +68,7 @@ class BuildExt(build_ext):
             shared_utility_qualified_name=SHARED,
             build_dir=BUILD_DIR,
             annotate=ANNOTATE,
+            cache=CYTHON_CACHE,
             nthreads=0,
         )
         sources = {extension.name: extension.sources for extension in translated}

@@ -7,7 +7,9 @@ from osvm.core.kernel cimport kernel_from_dot, kernel_from_dots
 from osvm.core.loss cimport (
     loss_curvature, loss_value, loss_value_xi, loss_xi, mloss_curvature_times, mloss_value_xi,
 )
+from osvm.core.row cimport Row, Rows, row_dot, rows_get
 from osvm.core.step cimport Step, step_eta, step_next, step_smd_adapt
+from osvm.core.view cimport rows_view
 
 
 def scalar_loss(LossSpec spec, const double[::1] y, const double[::1] f):
@@ -60,3 +62,18 @@ def kernel_values(KernelSpec spec, const double[::1] dots, double sq_x, const do
             single_[i] = kernel_from_dot(&spec.kernel, dots[i], sq_x, sq_z[i])
         kernel_from_dots(&spec.kernel, &array_[0], dots.shape[0], sq_x, &sq_z[0])
     return single, array
+
+
+def row_products(matrix, const double[::1] w):
+    """Each row times w, read through a view of the matrix."""
+    cdef Rows rows
+    cdef Row x
+    cdef Py_ssize_t i
+    rows_view(&rows, matrix)
+    assert rows.n_features == w.shape[0]
+    out = np.empty(rows.n_rows)
+    cdef double[::1] o = out
+    for i in range(rows.n_rows):
+        rows_get(&rows, i, &x)
+        o[i] = row_dot(&x, &w[0])
+    return out

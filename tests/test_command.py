@@ -1,12 +1,10 @@
-"""The command, driven in a subprocess as a person would."""
+"""The command: train, predict, evaluate, inspect, convert."""
 
 import gzip
 import json
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import numpy as np
@@ -16,19 +14,9 @@ import osvm
 from osvm import cli
 from osvm._cli import estimators
 from osvm.stream import HashingTokenizer
+from tests.run_command import OSVM, command, process
 
 pytest.importorskip("osvm.linear")
-
-OSVM = [shutil.which("osvm")] if shutil.which("osvm") else [sys.executable, "-m", "osvm"]
-
-
-def command(*arguments, status=0, stdin=None, **options):
-    """Run it; (standard output, standard error)."""
-    done = subprocess.run(
-        [*OSVM, *map(str, arguments)], input=stdin, capture_output=True, timeout=120, **options
-    )
-    assert done.returncode == status, done.stderr.decode()
-    return done.stdout.decode(), done.stderr.decode()
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +53,13 @@ def train(folder, *arguments, name="m.osvm"):
 
 def test_train_and_predict(folder):
     path = folder / "a.osvm"
-    out, err = command("train", folder / "train.svm", "-m", path, "--random-state", 1)
+    out, err = process("train", folder / "train.svm", "-m", path, "--random-state", 1)
     assert out == ""
     lines = err.splitlines()
     assert lines[0].split()[:2] == ["examples", "average"]
     assert "LinearClassifier: 10000 examples" in lines[-2]
     assert lines[-1] == f"saved {path}"
-    out, err = command("predict", folder / "test.svm", "-m", path)
+    out, err = process("predict", folder / "test.svm", "-m", path)
     predictions = out.split()
     assert len(predictions) == 500
     assert set(predictions) == {"1", "-1"}
@@ -103,10 +91,10 @@ def test_streaming_table_and_summary(folder):
 def test_pipe(folder):
     data = (folder / "train.svm").read_bytes()
     for stdin in (data, gzip.compress(data)):
-        command("train", "-", "-m", folder / "p.osvm", "-q", stdin=stdin)
+        process("train", "-", "-m", folder / "p.osvm", "-q", stdin=stdin)
         model = osvm.load(folder / "p.osvm")
         assert model.t_ == 2000
-        out, err = command("predict", "-", "-m", folder / "p.osvm", stdin=stdin)
+        out, err = process("predict", "-", "-m", folder / "p.osvm", stdin=stdin)
         assert len(out.split()) == 2000
         assert float(err.split()[1]) > 90
     same = train(folder, "--stream", "--n-features", 1 << 20, name="q.osvm")
@@ -178,12 +166,12 @@ def test_vowpal_wabbit_format(folder):
     path = folder / "vw.osvm"
     command("train", data, "-m", path, "-q", "--bits", 16)
     assert osvm.load(path).n_features_in_ == 1 << 16
-    out, _ = command("predict", "-", "-m", path, "-q", stdin=b"|w good\n|w bad\n")
+    out, _ = process("predict", "-", "-m", path, "-q", stdin=b"|w good\n|w bad\n")
     assert out == "1\n-1\n"
 
 
 def test_evaluate(folder):
-    out, err = command("evaluate", folder / "train.svm", "--window", 500, "--reg", "1e-3")
+    out, err = process("evaluate", folder / "train.svm", "--window", 500, "--reg", "1e-3")
     assert out == ""
     assert [line.split()[0] for line in err.splitlines()[1:-1]] == ["500", "1000", "1500", "2000"]
     out, _ = command(
@@ -349,7 +337,7 @@ def test_errors_say_what_to_do(folder, arguments, status, message, monkeypatch, 
 
 def test_columns_that_the_model_does_not_know_are_left_out(folder):
     path = train(folder)
-    plain, _ = command("predict", "-", "-m", path, "--scores", "-q", stdin=b"1 1:1\n")
-    more, err = command("predict", "-", "-m", path, "--scores", stdin=b"1 1:1 900:5\n")
+    plain, _ = process("predict", "-", "-m", path, "--scores", "-q", stdin=b"1 1:1\n")
+    more, err = process("predict", "-", "-m", path, "--scores", stdin=b"1 1:1 900:5\n")
     assert plain == more
     assert "1 values in columns that the model does not know were left out" in err

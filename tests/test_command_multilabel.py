@@ -1,25 +1,13 @@
 """Label sets through the command: svmlight, text, CSV, JSON lines, Parquet."""
 
 import json
-import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import osvm
 from osvm.stream import read
-
-OSVM = [shutil.which("osvm")] if shutil.which("osvm") else [sys.executable, "-m", "osvm"]
-
-
-def command(*arguments, status=0, stdin=None):
-    done = subprocess.run(
-        [*OSVM, *map(str, arguments)], input=stdin, capture_output=True, timeout=120, check=False
-    )
-    assert done.returncode == status, done.stderr.decode()
-    return done.stdout.decode(), done.stderr.decode()
+from tests.run_command import command, process
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +119,7 @@ def test_convert(folder):
     assert y == first[1]
     err = command("convert", folder / "a.svm", folder / "c.vw", *flags, status=1)[1]
     assert "one label" in err
-    out, _ = command(
+    out, _ = process(
         "convert", "-", "-", *flags, "--n-features", 3, stdin=b" 1:1\n 2:0\n2,3 2:1\n"
     )
     assert out == " 1:1\n 2:0\n2,3 2:1\n"

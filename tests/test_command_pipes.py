@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +12,8 @@ import pytest
 import osvm
 from osvm import cli
 from osvm._archive import replacing
+from tests.run_command import OSVM
 
-OSVM = [shutil.which("osvm")] if shutil.which("osvm") else [sys.executable, "-m", "osvm"]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a shell and signals")
 
 

@@ -6,9 +6,10 @@ ABI number, which must be refused.
 
 The last two environments are made here, which compiles the library twice, unless
 
-    OSVM_EMBED_WHEEL     names a wheel of this tree
-    OSVM_EMBED_EDITABLE  names a Python that has an editable install of this tree,
-                         with cython and setuptools
+    OSVM_EMBED_WHEEL     names a Python that has a wheel of this tree installed
+    OSVM_EMBED_EDITABLE  names a Python that has an editable install of this tree
+
+both with cython and setuptools.
 """
 
 import os
@@ -52,6 +53,8 @@ TRY_IT = textwrap.dedent(
             w += label / (reg * t) * x
     got = my_svm.fit(X, y, reg)
     np.testing.assert_allclose(got, w, rtol=1e-10, atol=1e-12)
+    for same in (dense, scipy.sparse.csr_array(X)):
+        np.testing.assert_allclose(my_svm.fit(same, y, reg), w, rtol=1e-10, atol=1e-12)
     assert np.mean(np.sign(X @ got) == y) > 0.85
 
     row = int(np.flatnonzero(np.diff(X.indptr) > 0)[7])
@@ -122,12 +125,13 @@ def make_venv(folder):
 @pytest.fixture(scope="module")
 def wheel_python(tmp_path_factory):
     """A fresh environment with the wheel and what a client's build needs."""
+    given = os.environ.get("OSVM_EMBED_WHEEL")
+    if given:
+        return given
     folder = tmp_path_factory.mktemp("wheel")
-    wheel = os.environ.get("OSVM_EMBED_WHEEL")
-    if not wheel:
-        source = copy_tree(folder / "source")
-        run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", ".", source], folder)
-        wheel = str(next(folder.glob("osvm-*.whl")))
+    source = copy_tree(folder / "source")
+    run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", ".", source], folder)
+    wheel = str(next(folder.glob("osvm-*.whl")))
     python = make_venv(folder / "venv")
     run([python, "-m", "pip", "install", "-q", wheel, "cython", "setuptools"], folder)
     return python
@@ -152,7 +156,8 @@ def where_is_osvm(python, folder):
 
 def test_include_folder_has_the_headers():
     files = {path.name for path in Path(osvm.get_include()).iterdir()}
-    assert {"abi.pxd", "row.pxd", "svec.pxd", "loss.pxd", "step.pxd", "osvm_simd.h"} <= files
+    names = ("abi", "row", "svec", "loss", "step", "view")
+    assert {*(f"{name}.pxd" for name in names), "osvm_simd.h"} <= files
 
 
 def test_abi_number_is_that_of_the_header():

@@ -1,19 +1,15 @@
 """Parquet and Arrow: list columns, number columns, text, and everything that is refused."""
 
 import json
-import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from osvm.stream import FormatError, HashingTokenizer, ParquetReader, read
+from tests.run_command import command
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-
-OSVM = [shutil.which("osvm")] if shutil.which("osvm") else [sys.executable, "-m", "osvm"]
 
 INDICES = [[0, 3], [], [2], [1, 4, 5], [3]]
 VALUES = [[1.0, -2.5], [], [0.5], [1.0, 2.0, 3.0], [4.0]]
@@ -201,14 +197,6 @@ def test_broken_files(tmp_path):
 
 
 # ------------------------------------------------------------------ the command
-
-
-def command(*arguments, status=0):
-    done = subprocess.run(
-        [*OSVM, *map(str, arguments)], capture_output=True, timeout=120, check=False
-    )
-    assert done.returncode == status, done.stderr.decode()
-    return done.stdout.decode(), done.stderr.decode()
 
 
 @pytest.fixture(scope="module")
