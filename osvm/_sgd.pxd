@@ -47,9 +47,11 @@ cdef class SGDLearner:
     cdef double *b
     cdef double *b_sum
     cdef Py_ssize_t n_out
-    cdef object _scratch
+    cdef object _scratch, _active
     cdef double *f                      # scores and derivatives of one example
     cdef double *xi
+    cdef double *owed                   # to the average, by the example before
+    cdef Py_ssize_t *active             # and by which outputs
     cdef public double t                # steps made
     cdef public double seen             # examples seen
     cdef public double loss_sum         # over the examples seen

@@ -98,7 +98,8 @@ cdef class SGDLearner:
             weights.reserve_average()
         self.intercept = np.zeros(n_out)
         self.intercept_sum = np.zeros(n_out)
-        self._scratch = np.zeros(2 * n_out)
+        self._scratch = np.zeros(3 * n_out)
+        self._active = np.zeros(n_out, np.intp)
         self._bind()
         if batch_size > 1:
             self._grad = np.zeros((n_features, n_out), dtype)
@@ -134,6 +135,8 @@ cdef class SGDLearner:
         self.b_sum = <double *> pointer(self.intercept_sum)
         self.f = <double *> pointer(self._scratch)
         self.xi = self.f + self.n_out
+        self.owed = self.xi + self.n_out
+        self.active = <Py_ssize_t *> pointer(self._active)
 
     # ------------------------------------------------------------- learning
 

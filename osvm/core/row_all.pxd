@@ -6,7 +6,8 @@
 from libc.stdint cimport int32_t, int64_t
 
 from osvm.core.row cimport (
-    ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row
+    OSVM_PREFETCH, ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row,
+    row_index,
 )
 from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
 
@@ -264,3 +265,95 @@ cdef inline void row_axpy_two(const Row *x, double c0, double c1, Py_ssize_t n_o
     else:
         row_axpy_one(x, c0, n_out, v0, <double *> NULL)
         row_axpy_one(x, c1, n_out, v1, <double *> NULL)
+
+
+# ------------------------------------------------------------- some of the outputs
+
+cdef inline bint is_few(Py_ssize_t n_active, Py_ssize_t n_out) noexcept nogil:
+    """So few columns that it is cheaper to take them two by two."""
+    return n_active * 8 <= n_out + 16
+
+
+# Columns `active`, two by two; with `fetch`, the same entries of that matrix are fetched.
+cdef inline void sparse_axpy_few(const value_t *x, const index_t *j, Py_ssize_t n,
+                                 const double *c, const Py_ssize_t *active,
+                                 Py_ssize_t n_active, Py_ssize_t n_out, weight_t *v,
+                                 const weight_t *fetch) noexcept nogil:
+    cdef Py_ssize_t i, m = 0, at
+    cdef weight_t a, b
+    cdef weight_t *v0
+    cdef weight_t *v1
+    cdef const weight_t *u0
+    cdef const weight_t *u1
+    while m + 1 < n_active:
+        a, b = <weight_t> c[m], <weight_t> c[m + 1]
+        v0, v1 = v + active[m], v + active[m + 1]
+        if fetch == NULL:
+            for i in range(n):
+                at = j[i] * n_out
+                v0[at] += a * <weight_t> x[i]
+                v1[at] += b * <weight_t> x[i]
+        else:
+            u0, u1 = fetch + active[m], fetch + active[m + 1]
+            for i in range(n):
+                at = j[i] * n_out
+                OSVM_PREFETCH(u0 + at)
+                OSVM_PREFETCH(u1 + at)
+                v0[at] += a * <weight_t> x[i]
+                v1[at] += b * <weight_t> x[i]
+        m += 2
+    if m == n_active:
+        return
+    a = <weight_t> c[m]
+    v0 = v + active[m]
+    if fetch == NULL:
+        for i in range(n):
+            v0[j[i] * n_out] += a * <weight_t> x[i]
+    else:
+        u0 = fetch + active[m]
+        for i in range(n):
+            at = j[i] * n_out
+            OSVM_PREFETCH(u0 + at)
+            v0[at] += a * <weight_t> x[i]
+
+
+cdef inline void row_axpy_few(const Row *x, const double *c, const Py_ssize_t *active,
+                              Py_ssize_t n_active, Py_ssize_t n_out, weight_t *v,
+                              const weight_t *fetch) noexcept nogil:
+    """Column active[m] += c[m] x for m < n_active; x's scale is in c."""
+    cdef Py_ssize_t m
+    if x.kind == ROW_F32_I32:
+        sparse_axpy_few(<const float32_t *> x.values, <const int32_t *> x.indices, x.count,
+                        c, active, n_active, n_out, v, fetch)
+    elif x.kind == ROW_F64_I32:
+        sparse_axpy_few(<const float64_t *> x.values, <const int32_t *> x.indices, x.count,
+                        c, active, n_active, n_out, v, fetch)
+    elif x.kind == ROW_F32_I64:
+        sparse_axpy_few(<const float32_t *> x.values, <const int64_t *> x.indices, x.count,
+                        c, active, n_active, n_out, v, fetch)
+    elif x.kind == ROW_F64_I64:
+        sparse_axpy_few(<const float64_t *> x.values, <const int64_t *> x.indices, x.count,
+                        c, active, n_active, n_out, v, fetch)
+    elif x.kind == ROW_F32_DENSE:
+        for m in range(n_active):
+            dense_axpy_one(<const float32_t *> x.values, x.step, x.count, c[m], n_out,
+                           v + active[m], <double *> NULL)
+    else:
+        for m in range(n_active):
+            dense_axpy_one(<const float64_t *> x.values, x.step, x.count, c[m], n_out,
+                           v + active[m], <double *> NULL)
+
+
+cdef inline void row_fetch_all(const Row *x, Py_ssize_t n_out, const weight_t *v) noexcept nogil:
+    """Fetch the weights of all outputs that this row meets."""
+    cdef Py_ssize_t i, k, line = 64 // sizeof(weight_t)
+    cdef const weight_t *column
+    if x.indices == NULL:
+        return                  # in order: the processor does it by itself
+    for i in range(x.count):
+        column = v + row_index(x, i) * n_out
+        k = 0
+        while k < n_out:
+            OSVM_PREFETCH(column + k)
+            k += line
+        OSVM_PREFETCH(column + n_out - 1)
