@@ -44,6 +44,7 @@ class SGDLearner:
         sample_weight: npt.NDArray[np.float64] | None = ...,
         record: dict[str, npt.NDArray[Any]] | None = ...,
         undo: bool = ...,
+        curvature: float = ...,
     ) -> None: ...
     def flush(self) -> None: ...
     @property
