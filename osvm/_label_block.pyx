@@ -32,6 +32,7 @@ from osvm._label_steps cimport (
 from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
 from osvm._sgd cimport DONE, NOT_FINITE, STEP_TOO_LARGE, Options
+from osvm._sgd_reach cimport intercept_reach, reach_after, rho_at
 from osvm._sgd_sparse cimport row_largest, step_limit
 from osvm._sgd_steps cimport AHEAD, loss_slope
 from osvm._weights cimport ScaledMatrix
@@ -87,7 +88,6 @@ cdef class LabelBlock:
     cdef const int64_t *label_clock
     cdef Py_ssize_t *active
     cdef double *b                  # rows of _numbers: b, its sum, losses, errors, scratch
-    cdef double reach               # bound of |w| and |b|, any entry; -1 = not known
 
     def __init__(self, ScaledMatrix weights, LossSpec loss, clocks, clock_of, *, double reg,
                  double radius, double average_from, double intercept_eta0,
@@ -120,7 +120,7 @@ cdef class LabelBlock:
         self.label_clock = <const int64_t *> place(self.clock_of)
         self.active = <Py_ssize_t *> place(self._active)
         self.b = <double *> place(self._numbers)
-        self.reach = -1.0
+        self._forget_reach()
 
     def clock_numbers(self):
         """(t, averaged) of every clock."""
@@ -195,10 +195,10 @@ cdef class LabelBlock:
             heaviest *= float(np.max(class_weight))
         saved = None
         if not undo or stop == 1:
-            self.reach = -1.0
-        elif not self._cannot_fail(X, stop, largest, heaviest):
+            self._forget_reach()
+        elif not self._cannot_fail(stop, n_rows * (1.0 + X.mean_count), largest, heaviest):
             saved = self.get_state()
-            self.reach = -1.0
+            self._forget_reach()
         if self.curvature > 0.0:        # rows that repeat columns need it for their norms
             room = np.zeros(X.rows.n_features)
             zeros = &room[0]
@@ -227,29 +227,69 @@ cdef class LabelBlock:
             f"the step at row {row} would overflow the weights: scale the features (for example "
             "to unit norm), raise reg or lower eta0")
 
-    def _cannot_fail(self, RowSource X, double n, double largest, double heaviest):
+    cdef void _forget_reach(self) noexcept:
+        cdef Py_ssize_t q
+        for q in range(self.n_clocks):
+            self.clocks[q].reach = -1.0
+
+    cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest):
         """Whether n more rows are sure to be learnt without an overflow, by bounds.
 
-        It is so for any sensible data and a loss whose slope is bounded, and saves the
-        copy of the weights that `undo` would need.
+        It is so for any sensible data and a loss whose slope is bounded, or whose steps
+        are, and saves the copy of the weights that `undo` would need.  `count` bounds the
+        stored values of a row.
         """
-        cdef double slope = loss_slope(&self.loss), step = 0.0, averaged = 0.0, score, room
+        cdef double slope = loss_slope(&self.loss), step, score, room, wide
+        cdef bint curved = not slope < INFINITY
+        cdef Clock *clock
         cdef Py_ssize_t q
-        if not slope < INFINITY:
-            return False
-        if self.reach < 0.0:
-            self.reach = max(
-                np.abs(self.weights.v).max() * np.max(np.abs(self.weights.scale)),
-                np.abs(self.intercept).max())
-        for q in range(self.n_clocks):
-            step = max(step, step_eta(&self.clocks[q].step, self.clocks[q].t + 1.0))
-            averaged = max(averaged, self.clocks[q].averaged)
-        step = max(step, self.options.intercept_eta0) * slope * heaviest
-        self.reach += n * step * max(largest, 1.0)
-        score = self.reach * (1.0 + largest * X.rows.n_features)
         room = 1e30 if self.weights.w.kind == WEIGHT_F32 else 1e145
-        # v is w over its scale, which is 1e-9 or more
-        return (score + step * max(largest, 1.0) * (1.0 + n + averaged)) * 1e9 < room
+        wide = max(largest, 1.0)
+        if curved and self.curvature == 0.0:
+            return False
+        if any([self.clocks[q].reach < 0.0 for q in range(self.n_clocks)]):
+            self._measure(curved)
+        for q in range(self.n_clocks):
+            clock = &self.clocks[q]
+            step = max(step_eta(&clock.step, clock.t + 1.0), self.options.intercept_eta0)
+            if curved:
+                clock.reach = reach_after(&clock.step, &self.options, clock.reach, clock.t, n,
+                                          heaviest * self.curvature)
+                score = clock.reach * largest * count + intercept_reach(
+                    &clock.step, &self.options, clock.reach, clock.t, n)
+                step *= heaviest * self.curvature * (score + 1.0)
+            else:
+                step *= slope * heaviest
+                clock.reach += n * step * wide
+                score = clock.reach * (1.0 + largest * count)
+            # v is w over its scale, which is 1e-9 or more
+            if not (clock.reach + score + step * wide * (1.0 + n + clock.averaged)) * 1e9 < room:
+                return False
+        return True
+
+    def _measure(self, bint curved):
+        """Each clock's reach: as `osvm/_sgd_reach.pxd` has it, or the largest |w| and |b|."""
+        cdef Py_ssize_t q
+        cdef Clock *clock
+        if curved:
+            size = np.square(self.weights.v, dtype=np.float64).sum(axis=0)
+            size *= self.weights.scale ** 2
+        else:
+            size = np.abs(self.weights.v).max(axis=0) * np.abs(self.weights.scale)
+        for q in range(self.n_clocks):
+            clock = &self.clocks[q]
+            mine = self.clock_of == q
+            if curved:
+                rho = rho_at(&clock.step, &self.options, clock.t + 1.0)
+                clock.reach = np.sqrt((size[mine] + rho * self.intercept[mine] ** 2).max())
+            else:
+                clock.reach = max(size[mine].max(), np.abs(self.intercept[mine]).max())
+
+    @property
+    def is_reach_known(self):
+        """Whether bounds have been enough so far, without a copy.  For tests."""
+        cdef Py_ssize_t q
+        return all([self.clocks[q].reach >= 0.0 for q in range(self.n_clocks)])
 
     cdef int _learn(self, const Rows *X, const int64_t *ends, const int32_t *codes,
                     const int64_t *order, Py_ssize_t *at, Py_ssize_t stop,
@@ -416,7 +456,7 @@ cdef class LabelBlock:
             array[:] = saved
         self.weights.w.averaging, self.weights.w.low = averaging, low
         self.weights.w.high = high
-        self.reach = -1.0
+        self._forget_reach()
 
     def label_state(self, Py_ssize_t k):
         """(scalars, arrays) of label k, for `set_state` of a one-output `SGDLearner`."""
@@ -450,7 +490,7 @@ cdef class LabelBlock:
         self.intercept[k] = arrays["intercept"][0]
         self.intercept_sum[k] = arrays["intercept_sum"][0]
         self.loss_sum[k], self.error_sum[k] = scalars["loss_sum"], scalars["error_sum"]
-        self.reach = -1.0
+        self._forget_reach()
 
     def grow(self, LabelBlock wide):
         """Copy these labels into the first ones of a wider block."""

@@ -19,6 +19,7 @@ cdef struct Clock:
     Step step
     double t                # steps made, which are examples seen
     double averaged         # iterates in the average
+    double reach            # bound of its labels' |w| and |b|; -1 = not known
     # of the example at hand:
     double eta
     double eta_b
