@@ -367,6 +367,14 @@ def part_memory(rows: int, repeats: int) -> None:
 
 def part_search(rows: int, repeats: int) -> None:
     X, y, _, _ = rcv1_like(rows)
+    compare_search("", X, y, repeats)
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(rows // 4, 300)).astype(np.float32)
+    dense /= np.linalg.norm(dense, axis=1, keepdims=True)
+    compare_search(" on dense rows", dense, dense @ rng.normal(size=300) > 0, repeats)
+
+
+def compare_search(what: str, X: Any, y: Any, repeats: int) -> None:
     regs = np.geomspace(1e-6, 1e-2, 16).tolist()
 
     def search() -> None:
@@ -378,7 +386,7 @@ def part_search(rows: int, repeats: int) -> None:
 
     times = interleaved({"search": search, "fits": fits}, repeats)
     show(
-        "  one_pass_search over 16 values of reg",
+        f"  one_pass_search over 16 values of reg{what}",
         f"{ratio(times, 'fits', 'search'):.1f} x",
         "5 x",
     )
