@@ -9,6 +9,7 @@ Nothing here knows a label's name: labels are columns 0 .. K-1.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -97,9 +98,10 @@ class LabelModels:
         block = _block(plans, ScaledMatrix(n_features, n_labels, dtype, plan.radius > 0))
         return cls(plans, block, [RunningBalance() for _ in plans], None)
 
-    def with_labels(self, n_labels: int, plan: Plan) -> LabelModels:
-        """A wider copy: the present labels, then new ones that follow `plan`."""
+    def with_labels(self, n_labels: int, source: RowSource) -> LabelModels:
+        """A wider copy: the present labels, then new ones whose stream begins here."""
         new = n_labels - len(self.plans)
+        plan = dataclasses.replace(self.plans[0], t0=None).for_stream(source)
         plans = self.plans + [plan] * new
         seen = np.append(self.block.seen, np.zeros(new))
         averaged = np.append(self.block.averaged, np.zeros(new))

@@ -289,7 +289,7 @@ epochs, tol, shuffle, random_state, probability
             dtype = LinearClassifier._weight_dtype(rows)
             return LabelModels.empty(plan, source.n_features, n_labels, dtype)
         if n_labels > len(joined.plans):
-            joined = joined.with_labels(n_labels, inner._resolve_plan(None).for_stream(source))
+            joined = joined.with_labels(n_labels, source)
         return joined
 
     def _learn_apart(self, rows: Any, member: Any, sample_weight: Any) -> list[LinearClassifier]:

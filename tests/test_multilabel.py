@@ -222,6 +222,14 @@ def test_labels_that_come_late():
     np.testing.assert_allclose(model.coef_[3], alone.coef_[0], rtol=1e-10)
 
 
+def test_labels_that_come_after_a_fit_share_its_parameters():
+    model = osvm.MultilabelClassifier(C=0.1, random_state=0).fit(X, SETS)
+    model.partial_fit(X, [s | {"zoo"} if i % 3 else s for i, s in enumerate(SETS)])
+    alone = osvm.LinearClassifier(reg=1 / (0.1 * 300))
+    alone.partial_fit(X, (np.arange(300) % 3 > 0).astype(int), classes=[0, 1])
+    np.testing.assert_allclose(model.coef_[4], alone.coef_[0], rtol=1e-9)
+
+
 @pytest.mark.parametrize("solver", ["sgd", "dual"])
 def test_labels_of_no_row_and_of_every_row(solver):
     Y = np.column_stack([MEMBER[:, 0], np.zeros(300, int), np.ones(300, int)])
