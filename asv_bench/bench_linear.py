@@ -96,18 +96,18 @@ class Epoch:
 class ManyOutputs:
     """One more epoch of K outputs, one-vs-rest and jointly."""
 
-    params = ([2, 20, 100], ["hinge", "multiclass_hinge"])
-    param_names = ("n_out", "loss")
+    params = ([2, 20, 100], ["hinge", "multiclass_hinge"], [False, True])
+    param_names = ("n_out", "loss", "average")
 
-    def setup(self, n_out: int, loss: str) -> None:
+    def setup(self, n_out: int, loss: str, average: bool) -> None:
         self.data = Data(ROWS, n_classes=20)
         self.data.targets = (self.data.targets % n_out).astype(np.int32)
-        self.work = self.data.epoch("window", n_out, loss=loss)
+        self.work = self.data.epoch("window", n_out, loss=loss, average=average)
 
-    def time_epoch(self, n_out: int, loss: str) -> None:
+    def time_epoch(self, n_out: int, loss: str, average: bool) -> None:
         self.work()
 
-    def track_matvecs(self, n_out: int, loss: str) -> float:
+    def track_matvecs(self, n_out: int, loss: str, average: bool) -> float:
         times = interleaved({"matvec": self.data.matvec, "epoch": self.work}, 3)
         return ratio(times, "epoch", "matvec")
 
@@ -343,9 +343,14 @@ def part_classes(rows: int, repeats: int) -> None:
     for n_out in (2, 20, 100):
         data.targets = (labels % n_out).astype(np.int32)
         jobs[f"K = {n_out}"] = data.epoch("window", n_out)
+    data.targets = labels.astype(np.int32)
+    averaged = "K = 20 with average"
+    jobs[averaged] = data.epoch("window", 20, average=True)
     times = interleaved(jobs, max(2, repeats // 2))
-    for name in list(jobs)[1:]:
-        show(f"  {name} outputs, a further epoch", f"{ratio(times, name, 'matvec'):.2f}", "-")
+    for n_out in (2, 20, 100):
+        value = ratio(times, f"K = {n_out}", "matvec")
+        show(f"  K = {n_out} outputs, a further epoch", f"{value:.2f}", "-")
+    show("  K = 20 outputs with average", f"{ratio(times, averaged, 'K = 20'):.2f} x", "1.3 x")
 
 
 def part_one(rows: int, repeats: int) -> None:
@@ -368,6 +373,14 @@ def part_memory(rows: int, repeats: int) -> None:
 
 def part_search(rows: int, repeats: int) -> None:
     X, y, _, _ = rcv1_like(rows)
+    compare_search("", X, y, repeats)
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(rows // 4, 300)).astype(np.float32)
+    dense /= np.linalg.norm(dense, axis=1, keepdims=True)
+    compare_search(" on dense rows", dense, dense @ rng.normal(size=300) > 0, repeats)
+
+
+def compare_search(what: str, X: Any, y: Any, repeats: int) -> None:
     regs = np.geomspace(1e-6, 1e-2, 16).tolist()
 
     def search() -> None:
@@ -379,7 +392,7 @@ def part_search(rows: int, repeats: int) -> None:
 
     times = interleaved({"search": search, "fits": fits}, repeats)
     show(
-        "  one_pass_search over 16 values of reg",
+        f"  one_pass_search over 16 values of reg{what}",
         f"{ratio(times, 'fits', 'search'):.1f} x",
         "5 x",
     )

@@ -400,7 +400,7 @@ def learn(
     given = weight
     if curvature > 0.0:
         weight = bounded_weight(learner, X, curvature, order, start, stop, given)
-    threads.run(learner, X, targets, order, start, stop, weight, record, undo)
+    threads.run(learner, X, targets, order, start, stop, weight, record, undo, curvature)
     if weight is not given and weight is not None and record is not None and "eta" in record:
         rows = np.arange(start, stop) if order is None else order[start:stop]
         own = 1.0 if given is None else np.where(given[rows] > 0, given[rows], 1.0)

@@ -26,9 +26,9 @@ from osvm.core.loss cimport (
 )
 from osvm.core.row cimport Row, Rows, row_value, rows_get, rows_prefetch, rows_prefetch_start
 from osvm.core.smat cimport (
-    SMat, smat_axpy, smat_count_average, smat_dot_ahead, smat_project_one, smat_shrink,
-    smat_start_average,
+    SMat, smat_count_average, smat_dot_ahead, smat_project_one, smat_shrink, smat_start_average,
 )
+from osvm.core.smat_step cimport Debt, smat_settle, smat_step
 from osvm.core.step cimport Step, step_next
 from osvm.core.typedefs cimport WEIGHT_F32
 
@@ -93,7 +93,9 @@ cdef class OutputBlock:
     cdef SGDLearner learner
     cdef ScaledMatrix weights           # count columns, then columns of zeros
     cdef readonly Py_ssize_t first, count
-    cdef object _numbers
+    cdef object _numbers, _active
+    cdef Py_ssize_t *active
+    cdef double *owed
     cdef double *b
     cdef double *b_sum
     cdef double *f
@@ -106,6 +108,7 @@ cdef class OutputBlock:
         cdef ScaledMatrix whole = learner.weights
         cdef Py_ssize_t width = (count + PAD - 1) // PAD * PAD
         cdef double[:, ::1] numbers
+        cdef Py_ssize_t[::1] active
         part = slice(first, first + count)
         self.learner = learner
         self.first, self.count = first, count
@@ -119,10 +122,12 @@ cdef class OutputBlock:
         self.weights.w.avg_count = whole.w.avg_count
         self.weights.w.averaging = whole.w.averaging
         self.weights.w.low, self.weights.w.high = whole.w.low, whole.w.high
-        self._numbers = np.zeros((4, width))
+        self._numbers = np.zeros((5, width))
+        self._active = active = np.zeros(width, np.intp)
         numbers = self._numbers
         self.b, self.b_sum = &numbers[0, 0], &numbers[1, 0]
         self.f, self.xi = &numbers[2, 0], &numbers[3, 0]
+        self.owed, self.active = &numbers[4, 0], &active[0]
         self._numbers[0, :count] = learner.intercept[part]
         self._numbers[1, :count] = learner.intercept_sum[part]
 
@@ -185,6 +190,8 @@ cdef class OutputBlock:
         cdef double *xi = self.xi
         cdef double *b = self.b
         cdef double value, c, eta, eta_b, pull
+        cdef Debt debt
+        debt.c, debt.active, debt.n_active = self.owed, self.active, 0
         self.loss_sum = 0.0
         for n in range(start, stop):
             i = n if order == NULL else order[n]
@@ -200,6 +207,7 @@ cdef class OutputBlock:
                 later = &pair[(n + 1) & 1]
                 rows_get(X, n + 1 if order == NULL else order[n + 1], later)
             smat_dot_ahead(w, row, f, later)
+            smat_settle(w, &debt)
             top = 0
             for k in range(K):
                 f[k] += b[k]
@@ -229,8 +237,9 @@ cdef class OutputBlock:
                         b[k] -= eta_b * c * xi[k]
                 for k in range(K):
                     xi[k] *= -eta * c
-                smat_axpy(w, xi, row)
+                smat_step(w, xi, row, &debt)
             if options.radius > 0.0:
+                smat_settle(w, &debt)
                 for k in range(K):
                     smat_project_one(w, k, options.radius)
             if options.average_from >= 0.0 and seen >= options.average_from:
@@ -242,6 +251,7 @@ cdef class OutputBlock:
             seen += 1.0
             self.loss_sum += value
             at[0] = n + 1
+        smat_settle(w, &debt)
         return DONE
 
 

@@ -24,8 +24,8 @@ from osvm._rows cimport RowSource
 from osvm._weights cimport ScaledMatrix
 from osvm.core.loss cimport LOSS_HINGE, Loss, loss_value_xi, mloss_value_xi
 from osvm.core.row cimport (
-    OSVM_PREFETCH, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows, row_index,
-    rows_get, rows_prefetch, rows_prefetch_start,
+    OSVM_PREFETCH, ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows,
+    row_index, rows_get, rows_prefetch, rows_prefetch_start,
 )
 from osvm.core.smat cimport (
     SMat, smat_axpy, smat_count_average, smat_dot_ahead, smat_fold, smat_project_one,
@@ -82,6 +82,13 @@ cdef extern from "osvm_search.h" nogil:
 def limit_simd(int level):
     """Use at most this level of wide instructions here; the level in use.  For tests."""
     return osvm_simd_limit(level)
+
+
+cdef inline void name_columns(Row *row, const int32_t *every) noexcept nogil:
+    """Let a dense row pass for a sparse one that stores every column, for the wide loops."""
+    if every != NULL:
+        row.indices = every
+        row.kind = ROW_F32_I32 if row.kind == ROW_F32_DENSE else ROW_F64_I32
 
 
 cdef inline bint all_fit(const double *eta, const double *c, const double *scale,
@@ -207,6 +214,8 @@ cdef class SearchLearner:
     cdef bint inverse_time                  # every step is 1 / (step_reg (t0 + t))
     cdef object _step_reg, _t0, _column_regs, _column_eta0      # one entry per column
     cdef object _scratch
+    cdef object _columns                    # 0, 1, ... for dense rows
+    cdef const int32_t *every               # them, or NULL
 
     def __cinit__(self):
         self.steps = NULL
@@ -314,6 +323,11 @@ cdef class SearchLearner:
             if weight_view.shape[0] != X.rows.n_rows:
                 raise ValueError(f"{weight_view.shape[0]} weights for {X.rows.n_rows} rows")
             weight = &weight_view[0]
+        self.every = NULL
+        if not X.sparse and X.rows.step == 1 and X.rows.n_features < 2**31:
+            if self._columns is None:
+                self._columns = np.arange(X.rows.n_features, dtype=np.int32)
+            self.every = <const int32_t *> <size_t> self._columns.ctypes.data
         chunk = max(1, 400_000 // (self.n_candidates * self.n_out))
         while start < stop:
             end = min(stop, start + chunk)
@@ -338,6 +352,7 @@ cdef class SearchLearner:
         cdef Row pair[2]
         cdef Row *row
         cdef Row *later
+        cdef Row none               # dense rows have the same weights: nothing to fetch
         cdef double *f
         cdef double *c
         cdef double *eta
@@ -368,6 +383,7 @@ cdef class SearchLearner:
             eta0_b = <double *> <size_t> self._column_eta0.ctypes.data
             step_reg = <double *> <size_t> self._step_reg.ctypes.data
             t0 = <double *> <size_t> self._t0.ctypes.data
+        none.indices, none.count = NULL, 0
         c, eta, factor = f + columns, f + 2 * columns, f + 3 * columns
         arrays.f, arrays.c, arrays.b, arrays.scale = f, c, b, w.scale
         arrays.loss_sum, arrays.error_sum, arrays.reg = loss_sum, error_sum, regs
@@ -382,10 +398,12 @@ cdef class SearchLearner:
             later = row
             if n == start:
                 rows_get(X, i, row)
+                name_columns(row, self.every)
             if n + 1 < stop:
                 later = &pair[(n + 1) & 1]
                 rows_get(X, n + 1 if order == NULL else order[n + 1], later)
-            dot_row(w, row, f, later)
+                name_columns(later, self.every)
+            dot_row(w, row, f, later if self.every == NULL else &none)
             t = self.seen + 1.0
             example = 1.0 if weight == NULL else weight[i]
             if quick:

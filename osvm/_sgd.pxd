@@ -47,14 +47,16 @@ cdef class SGDLearner:
     cdef double *b
     cdef double *b_sum
     cdef Py_ssize_t n_out
-    cdef object _scratch
+    cdef object _scratch, _active
     cdef double *f                      # scores and derivatives of one example
     cdef double *xi
+    cdef double *owed                   # to the average, by the example before
+    cdef Py_ssize_t *active             # and by which outputs
     cdef public double t                # steps made
     cdef public double seen             # examples seen
     cdef public double loss_sum         # over the examples seen
     cdef public double error_sum
-    cdef double reach                   # bound of |w| and |b|, any entry; -1 = not known
+    cdef readonly double reach          # bound of |w| and |b| (_cannot_fail); -1 = not known
     # mini-batches: the sum of gradients and where it is not zero
     cdef object _grad, _grad_b, _touched, _values
     cdef void *grad
@@ -69,7 +71,9 @@ cdef class SGDLearner:
     cdef _adopt(self, weights)
     cdef _bind(self)
     cdef Py_ssize_t _mean_count(self, RowSource X)
-    cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest)
+    cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest,
+                           double curvature, double target)
+    cdef double _size(self)
     cdef int _learn_scalar(self, const Rows *X, const double *y, const int64_t *order,
                            Py_ssize_t *at, Py_ssize_t stop, const double *weight,
                            double largest, Record record) noexcept nogil

@@ -24,7 +24,7 @@ case) and osvm/_sgd_multi.pxd (K outputs), mini-batches in osvm/_sgd_batch.pxd.
 import numpy as np
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport int32_t, int64_t
 
 from osvm._check import largest_magnitude
@@ -33,12 +33,13 @@ from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
 from osvm._sgd_batch cimport apply_batch
 from osvm._sgd_multi cimport learn_multi
+from osvm._sgd_reach cimport intercept_reach, largest_entry, reach_after, rho_at
 from osvm._sgd_single cimport learn_scalar
 from osvm._sgd_steps cimport loss_slope
 from osvm._weights cimport ScaledMatrix, ScaledVector
 from osvm.core.row cimport Row, Rows, rows_get
 from osvm.core.smat cimport smat_average_dot, smat_dot
-from osvm.core.step cimport STEP_CONSTANT, step_eta
+from osvm.core.step cimport STEP_BOTTOU, STEP_CONSTANT, step_eta
 from osvm.core.svec cimport svec_average_dot, svec_dot
 
 
@@ -98,7 +99,8 @@ cdef class SGDLearner:
             weights.reserve_average()
         self.intercept = np.zeros(n_out)
         self.intercept_sum = np.zeros(n_out)
-        self._scratch = np.zeros(2 * n_out)
+        self._scratch = np.zeros(3 * n_out)
+        self._active = np.zeros(n_out, np.intp)
         self._bind()
         if batch_size > 1:
             self._grad = np.zeros((n_features, n_out), dtype)
@@ -115,6 +117,7 @@ cdef class SGDLearner:
         self.loss_spec = loss       # owns what the struct points at
         self.loss = loss.loss
         self.step = step.step
+        self.reach = -1.0
 
     cdef _adopt(self, weights):
         cdef ScaledVector vector
@@ -134,11 +137,13 @@ cdef class SGDLearner:
         self.b_sum = <double *> pointer(self.intercept_sum)
         self.f = <double *> pointer(self._scratch)
         self.xi = self.f + self.n_out
+        self.owed = self.xi + self.n_out
+        self.active = <Py_ssize_t *> pointer(self._active)
 
     # ------------------------------------------------------------- learning
 
     def run(self, RowSource X, targets, order=None, Py_ssize_t start=0, Py_ssize_t stop=-1,
-            sample_weight=None, record=None, bint undo=False):
+            sample_weight=None, record=None, bint undo=False, double curvature=0.0):
         """Learn from examples order[start:stop] (rows start:stop without an order).
 
         Parameters
@@ -155,6 +160,9 @@ cdef class SGDLearner:
         undo : bool
             Go back to the state before the call when it fails (an interrupt is no
             failure).
+        curvature : float
+            Of the loss, when the weights keep each step within its example
+            (`osvm._bounded`); else 0.
 
         Raises
         ------
@@ -220,7 +228,8 @@ cdef class SGDLearner:
             self.reach = -1.0
         elif not self._cannot_fail(
                 stop - start, X.rows.n_rows * (1.0 + chunk), largest,
-                1.0 if sample_weight is None else np.max(sample_weight)):
+                1.0 if weight == NULL else largest_entry(weight, X.rows.n_rows), curvature,
+                largest_entry(y, X.rows.n_rows) if y != NULL else 1.0):
             saved = self.get_state()
             self.reach = -1.0
         # Signals are looked at between chunks of a few milliseconds.
@@ -247,12 +256,13 @@ cdef class SGDLearner:
                 at.score = &score_view[start - first, 0]
             PyErr_CheckSignals()
 
-    cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest):
+    cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest,
+                           double curvature, double target):
         """Whether n more examples are sure to be learnt without an overflow.
 
         The answer is by bounds: each step moves a weight by at most eta |xi| |x|.
-        It is yes for any sensible data and a loss whose slope is bounded, and
-        saves the copy of the weights that `undo` would need.
+        It is yes for any sensible data and a loss whose slope is bounded, or whose
+        steps are, and saves the copy of the weights that `undo` would need.
 
         Parameters
         ----------
@@ -260,8 +270,27 @@ cdef class SGDLearner:
         count : stored values, all rows together
         largest : bound of |x|
         heaviest : bound of the examples' weights
+        curvature : of the loss where steps are kept within their examples, else 0
+        target : bound of |y|
         """
         cdef double slope = loss_slope(&self.loss), step, room, score, averaged
+        cdef bint known = self.reach >= 0.0
+        room = 1e30 if self.weights.v.itemsize == 4 else 1e145
+        averaged = 1.0 + n + self.weights.averaged_count
+        if not slope < INFINITY and curvature > 0.0 and self.step.kind == STEP_BOTTOU \
+                and self.options.batch_size == 1:
+            if not known:
+                self.reach = self._size()
+            self.reach = reach_after(&self.step, &self.options, self.reach, self.t, n,
+                                     heaviest * curvature * target * target)
+            score = self.reach * largest * count + intercept_reach(
+                &self.step, &self.options, self.reach, self.t, n)
+            step = max(step_eta(&self.step, self.t + 1.0), self.options.intercept_eta0)
+            step *= curvature * (score + target) * heaviest * max(largest, 1.0)
+            if (self.reach + score + step * averaged) * 1e9 < room:
+                return True
+            self.reach = -1.0       # it may have been known too badly
+            return known and self._cannot_fail(n, count, largest, heaviest, curvature, target)
         if self.step.kind > STEP_CONSTANT or not slope < INFINITY:
             return False
         if self.reach < 0.0:
@@ -274,10 +303,15 @@ cdef class SGDLearner:
         step *= slope * heaviest
         self.reach += n * step * max(largest, 1.0)
         score = self.reach * (1.0 + largest * count)
-        averaged = 1.0 + n + self.weights.averaged_count
-        room = 1e30 if self.weights.v.itemsize == 4 else 1e145
         # v is w over its scale, which is 1e-9 or more
         return (score + step * max(largest, 1.0) * averaged) * 1e9 < room
+
+    cdef double _size(self):
+        """sqrt(||w||^2 + rho b^2), the largest of all outputs (osvm/_sgd_reach.pxd)."""
+        v = self.weights.v.reshape(self.weights.dim, self.n_out)
+        sq = np.square(v, dtype=np.float64).sum(axis=0) * self.weights.scale ** 2
+        sq += rho_at(&self.step, &self.options, self.t + 1.0) * self.intercept ** 2
+        return sqrt(sq.max())
 
     cdef Py_ssize_t _mean_count(self, RowSource X):
         """Stored values per row, about."""

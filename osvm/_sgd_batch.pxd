@@ -17,7 +17,8 @@ from osvm._sgd_steps cimport after_step, fits_all, largest_of
 from osvm.core.row cimport (
     ROW_F32_DENSE, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I64, Row, row_axpy, row_index,
 )
-from osvm.core.smat cimport SMat, row_axpy_all, smat_shrink
+from osvm.core.row_all cimport row_axpy_all
+from osvm.core.smat cimport SMat, smat_shrink
 from osvm.core.step cimport step_next
 from osvm.core.svec cimport svec_axpy, svec_shrink
 from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t

@@ -15,7 +15,8 @@ from osvm.core.loss cimport Loss, mloss_value_xi
 from osvm.core.row cimport (
     OSVM_PREFETCH, Row, Rows, row_index, rows_get, rows_prefetch, rows_prefetch_start,
 )
-from osvm.core.smat cimport SMat, smat_average_dot, smat_axpy, smat_dot_ahead, smat_shrink
+from osvm.core.smat cimport SMat, smat_average_dot, smat_dot_ahead, smat_shrink
+from osvm.core.smat_step cimport Debt, smat_settle, smat_step
 from osvm.core.step cimport Step, step_next
 from osvm.core.typedefs cimport WEIGHT_F32
 
@@ -48,9 +49,11 @@ cdef inline int learn_multi(SGDLearner learner, const Rows *X, const int32_t *la
     cdef double *f = learner.f
     cdef double *xi = learner.xi
     cdef double *b = learner.b
+    cdef Debt debt                  # the step that the average has not been told of
     cdef double value, c, eta, eta_b, pull
     cdef double limit = step_limit(w.kind, largest), slope = loss_slope(&loss)
     cdef bint batched = options.batch_size > 1
+    debt.c, debt.active, debt.n_active = learner.owed, learner.active, 0
     for n in range(start, stop):
         i = n if order == NULL else order[n]
         if order != NULL and n + 2 * AHEAD < stop:
@@ -70,6 +73,7 @@ cdef inline int learn_multi(SGDLearner learner, const Rows *X, const int32_t *la
         for k in range(row.count, later.count):     # what that has not fetched
             OSVM_PREFETCH(<const char *> w.v + row_index(later, k) * stride)
             OSVM_PREFETCH(<const char *> w.v + row_index(later, k) * stride + stride - 1)
+        smat_settle(w, &debt)
         for k in range(K):
             f[k] += b[k]
         value = mloss_value_xi(&loss, K, label, f, 1.0, xi)
@@ -103,7 +107,9 @@ cdef inline int learn_multi(SGDLearner learner, const Rows *X, const int32_t *la
                         b[k] -= eta_b * c * xi[k]
                 for k in range(K):
                     xi[k] *= -eta * c
-                smat_axpy(w, xi, row)
+                smat_step(w, xi, row, &debt)
+                if options.radius > 0.0:
+                    smat_settle(w, &debt)       # a projection may fold v into u
             after_step(learner)
         learner.seen += 1.0
         learner.loss_sum += value
@@ -113,4 +119,5 @@ cdef inline int learn_multi(SGDLearner learner, const Rows *X, const int32_t *la
             record.loss[n - start] = value
             record.error[n - start] = learner.error_sum / learner.seen
         at[0] = n + 1
+    smat_settle(w, &debt)
     return DONE

@@ -114,6 +114,7 @@ class Threads:
         weight: Array | None = None,
         record: dict[str, Array] | None = None,
         undo: bool = False,
+        curvature: float = 0.0,
     ) -> None:
         """`learner.run` with the same arguments, in threads where that pays."""
         stop = (X.n_rows if order is None else len(order)) if stop < 0 else stop
@@ -122,7 +123,7 @@ class Threads:
             way = self._way(learner, X, stop - start)
         if way is None:
             # learners with a step size per weight undo by copies, not here
-            options = (undo,) if undo else ()
+            options = (undo, curvature) if undo else ()
             learner.run(X, targets, order, start, stop, weight, record, *options)
             return
         if X.largest < 0.0:

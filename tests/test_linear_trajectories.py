@@ -56,6 +56,27 @@ def test_averages_follow_their_reference(start):
     follow(recipes.pegasos(0.25, average=average), sp.csr_matrix(X), y, path, BOTH, mean)
 
 
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("project", [True, False])
+@pytest.mark.parametrize("n_out", [3, 20])
+def test_averages_of_many_outputs_follow_their_reference(form, project, n_out):
+    X, y = problem(1, classes=n_out)
+    rows = FORMATS[form](X)
+    paths = [reference.online_svm(X, np.where(y == k, 1.0, -1.0), 0.25, project)
+             for k in range(n_out)]  # fmt: skip
+    model = recipes.pegasos(0.25, project, average=20)
+    follow(
+        model,
+        rows,
+        y,
+        np.stack(paths, axis=1),
+        {"classes": range(n_out)},
+        np.stack([reference.average_of_iterates(path, 20) for path in paths], axis=1),
+    )
+    whole = recipes.pegasos(0.25, project, average=20).partial_fit(rows, y, classes=range(n_out))
+    assert np.array_equal(whole.coef_, model.coef_)
+
+
 def test_online_svm_divides_rows_by_their_norm():
     X, y = problem(2)
     norms = np.linalg.norm(X, axis=1, keepdims=True)

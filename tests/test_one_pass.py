@@ -150,3 +150,22 @@ def test_wide_instructions_with_many_classes(loss):
     X, y = text(300, 7)
     grid = {"reg": np.geomspace(1e-6, 1.0, 11).tolist()}
     same_bits(osvm.LinearClassifier(loss, random_state=0, epochs=2), X, y, grid)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("average", [False, True])
+def test_dense_rows_are_learnt_as_sparse_ones_to_the_bit(dtype, classes, average):
+    X, y = text(200, classes)
+    X = X[:, np.unique(X.indices)[:60]].astype(dtype)
+    dense = X.toarray()
+    base = osvm.LinearClassifier(epochs=2, average=average, normalize=True, random_state=0)
+    grid = {"reg": np.geomspace(1e-5, 1e-1, 11).tolist()}
+    wide = np.zeros((200, 2 * dense.shape[1]), dtype)
+    wide[:, ::2] = dense
+    expected = one_pass_search(base, X, y, grid)
+    for rows in (dense, np.asfortranarray(dense), wide[:, ::2], dense[::-1][::-1]):
+        found = one_pass_search(base, rows, y, grid)
+        np.testing.assert_array_equal(found.loss_, expected.loss_)
+        np.testing.assert_array_equal(found.error_, expected.error_)
+        np.testing.assert_array_equal(found.best_estimator_.coef_, expected.best_estimator_.coef_)

@@ -1,0 +1,100 @@
+# A step of K outputs whose average is told of it one example later.
+#
+# The average's companion u takes part in no score.  A loop that changes it only when the
+# next example's scores are known gives the memory time to fetch what is to be changed,
+# which is as much again as the weights themselves.  The order of changes is kept, and
+# with it every bit of what smat_axpy gives.
+#
+#     smat_step(w, c, x, &debt)       instead of smat_axpy(w, c, x)
+#     smat_settle(w, &debt)           before anything else changes or reads W's average
+#
+# `x` must live until then.  The arrays of a Debt belong to the caller.
+from osvm.core.row cimport Row
+from osvm.core.row_all cimport (
+    is_few, row_axpy_all, row_axpy_few, row_axpy_one, row_fetch_all,
+)
+from osvm.core.smat cimport SMat
+from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t
+
+cdef struct Debt:
+    double *c                   # room for n_out coefficients
+    Py_ssize_t *active          # and for the outputs that they belong to
+    Py_ssize_t n_active         # 0: nothing is owed
+    Row x
+
+
+cdef inline Py_ssize_t find_active(const double *c, Py_ssize_t n_out,
+                                   Py_ssize_t *active) noexcept nogil:
+    """The outputs with c[k] != 0, in order; how many."""
+    cdef Py_ssize_t k, n = 0
+    for k in range(n_out):      # no branch: nobody can foretell it
+        active[n] = k
+        n += c[k] != 0.0
+    return n
+
+
+cdef inline void axpy_active(SMat *w, void *v, const double *c, const Py_ssize_t *active,
+                             Py_ssize_t n_active, const Row *x, void *fetch) noexcept nogil:
+    """Columns of v or u += c[m] x; x's scale is in c."""
+    cdef Py_ssize_t k, m
+    if is_few(n_active, w.n_out):
+        if w.kind == WEIGHT_F32:
+            row_axpy_few(x, c, active, n_active, w.n_out, <float32_t *> v,
+                         <const float32_t *> fetch)
+        else:
+            row_axpy_few(x, c, active, n_active, w.n_out, <float64_t *> v,
+                         <const float64_t *> fetch)
+        return
+    if w.kind == WEIGHT_F32:
+        for k in range(w.n_out):
+            (<float32_t *> w.work)[k] = 0
+        for m in range(n_active):
+            (<float32_t *> w.work)[active[m]] = <float32_t> c[m]
+        if fetch != NULL:
+            row_fetch_all(x, w.n_out, <const float32_t *> fetch)
+        row_axpy_all(x, <const float32_t *> w.work, w.n_out, <float32_t *> v)
+    else:
+        for k in range(w.n_out):
+            (<float64_t *> w.work)[k] = 0
+        for m in range(n_active):
+            (<float64_t *> w.work)[active[m]] = c[m]
+        if fetch != NULL:
+            row_fetch_all(x, w.n_out, <const float64_t *> fetch)
+        row_axpy_all(x, <const float64_t *> w.work, w.n_out, <float64_t *> v)
+
+
+cdef inline void smat_settle(SMat *w, Debt *debt) noexcept nogil:
+    """Tell the average of the step before."""
+    if debt.n_active > 0:
+        axpy_active(w, w.u, debt.c, debt.active, debt.n_active, &debt.x, NULL)
+        debt.n_active = 0
+
+
+cdef inline void smat_step(SMat *w, const double *c, const Row *x, Debt *debt) noexcept nogil:
+    """w_k += c[k] x for every output; what the average is to be told goes to `debt`.
+
+    A column changes by the same bits whichever way is taken, and so whatever the other
+    columns are.
+    """
+    cdef Py_ssize_t k, m, n_active = find_active(c, w.n_out, debt.active)
+    debt.n_active = 0
+    if n_active == 0:
+        return
+    for m in range(n_active):
+        k = debt.active[m]
+        debt.c[m] = c[k] / w.scale[k] * x.scale
+    if w.track_norm:            # column by column
+        for m in range(n_active):
+            k = debt.active[m]
+            if w.kind == WEIGHT_F32:
+                row_axpy_one(x, c[k] / w.scale[k], w.n_out, <float32_t *> w.v + k, &w.sq_v[k])
+            else:
+                row_axpy_one(x, c[k] / w.scale[k], w.n_out, <float64_t *> w.v + k, &w.sq_v[k])
+    else:
+        axpy_active(w, w.v, debt.c, debt.active, n_active, x, w.u if w.averaging else NULL)
+    if w.averaging:
+        for m in range(n_active):
+            k = debt.active[m]
+            debt.c[m] = c[k] / w.scale[k] * w.avg_scale[k] * x.scale
+        debt.n_active = n_active
+        debt.x = x[0]
