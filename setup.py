@@ -8,10 +8,13 @@ new module needs no entry here.  Environment variables:
 ``OSVM_CYTHON_CACHE=...``  a folder that keeps generated C for other builds of the same sources
 """
 
+import hashlib
 import os
+import shutil
 import sys
 from pathlib import Path
 
+from Cython import __version__ as cython_version
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -62,15 +65,24 @@ class BuildExt(build_ext):
     """Translate when something is built, not before: an sdist holds the .pyx files."""
 
     def build_extensions(self):
+        kept = kept_translation()
+        if kept is not None and kept.exists():  # newer than all sources: not translated again
+            shutil.copytree(kept, BUILD_DIR, copy_function=shutil.copy, dirs_exist_ok=True)
         translated = cythonize(
             find_extensions(),
             compiler_directives=DIRECTIVES,
             shared_utility_qualified_name=SHARED,
             build_dir=BUILD_DIR,
             annotate=ANNOTATE,
-            cache=CYTHON_CACHE,
             nthreads=0,
         )
+        if kept is not None and not kept.exists():
+            unfinished = kept.with_suffix(f".{os.getpid()}")
+            shutil.copytree(BUILD_DIR, unfinished)
+            try:
+                unfinished.rename(kept)
+            except OSError:  # another build was first
+                shutil.rmtree(unfinished)
         sources = {extension.name: extension.sources for extension in translated}
         kind = self.compiler.compiler_type
         flags = FLAGS.get(kind, []) + (DEBUG_FLAGS.get(kind, []) if DEBUG else [])
@@ -81,6 +93,21 @@ class BuildExt(build_ext):
 
     def get_source_files(self):
         return [name for name in super().get_source_files() if os.path.exists(name)]
+
+
+def kept_translation():
+    """Where OSVM_CYTHON_CACHE keeps the C of exactly these sources; None without it.
+
+    Cython's own cache goes by the path of its headers, which an isolated build has anew
+    each time.
+    """
+    if not CYTHON_CACHE:
+        return None
+    key = hashlib.sha256(repr((cython_version, DIRECTIVES, ANNOTATE)).encode())
+    for path in sorted(Path("osvm").rglob("*")):
+        if path.suffix in (".pyx", ".pxd", ".h"):
+            key.update(f"{path.as_posix()} {path.stat().st_size} ".encode() + path.read_bytes())
+    return Path(CYTHON_CACHE) / key.hexdigest()
 
 
 def find_extensions():

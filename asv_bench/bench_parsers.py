@@ -283,14 +283,18 @@ class TextToModel:
         self._osvm(passes)
 
     def track_times_faster_than_scikit_learn(self, source, passes):
-        ours, theirs = interleaved(lambda: self._osvm(passes), lambda: self._sklearn(passes), 2)
+        repeats = 2 if bench_scale() >= 1 else 1
+        ours, theirs = interleaved(
+            lambda: self._osvm(passes), lambda: self._sklearn(passes), repeats
+        )
         return theirs / ours
 
     track_times_faster_than_scikit_learn.unit = "x"
 
-    def track_points_of_accuracy_over_scikit_learn(self, source, passes, seeds=3):
+    def track_points_of_accuracy_over_scikit_learn(self, source, passes):
         from osvm.stream import HashingTokenizer
 
+        seeds = 3 if bench_scale() >= 1 else 1
         Z = HashingTokenizer().transform(self.test)  # the same columns as HashingVectorizer's
         ours = [self._osvm(passes, seed).score(Z, self.y_test) for seed in range(seeds)]
         theirs = [self._sklearn(passes, seed).score(Z, self.y_test) for seed in range(seeds)]

@@ -163,7 +163,8 @@ def plot_runs(report: Report, all_runs: list[Runs], axes_of: dict[str, str], suf
 
 def compare_linear(report: Report, options: argparse.Namespace) -> None:
     """Hinge loss on sparse rows, to 1 % and 0.1 % of the optimum and to its test error."""
-    names = options.data or ["generated", *(n for n in ("news20",) if problems.have(n))]
+    real = ["news20"] if problems.have("news20") and bench_scale() >= 1 else []
+    names = options.data or ["generated", *real]
     for name in names:
         for reg in options.reg:
             _compare_linear(report, options, name, reg)
