@@ -1,4 +1,4 @@
-"""Checks of raw arrays at memory speed, and row norms.
+"""Checks of raw arrays at memory speed.
 
 `open_csr` and `open_dense` make a `RowSource` of arrays that are valid, and
 give None for arrays that are not; `find_fault` then says what is wrong and
@@ -14,16 +14,13 @@ them.
   negative.  Such words are or-ed together.
 Only when something is amiss does a slow pass look for the first bad row.
 """
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
-
-from libc.math cimport INFINITY, fabs, floor, isfinite, isnan, sqrt
+from libc.math cimport INFINITY, fabs, floor, isfinite
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from osvm._rows cimport RowSource
 from osvm.core.row cimport ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64
 from osvm.core.row cimport OSVM_PREFETCH, ROW_F64_I32, Row, Rows, row_index, row_value, rows_get
-from osvm.core.typedefs cimport index_t
 
 cdef extern from "osvm_simd.h" nogil:
     int32_t osvm_largest_f32(const void *x, Py_ssize_t n)
@@ -447,130 +444,3 @@ def find_fault(RowSource source):
     if fault == FAULT_START:
         return FAULT_NAMES[fault], 0, 0, indptr_at(&source.rows, 0), 0.0
     return FAULT_NAMES[FAULT_NONE], -1, -1, -1, 0.0
-
-
-# ------------------------------------------------------ order and norms of rows
-
-cdef inline bint increasing(const index_t *j, Py_ssize_t n) noexcept nogil:
-    """Whether n valid indices strictly increase."""
-    cdef index_t seen = -1
-    cdef Py_ssize_t k
-    for k in range(n - 1):
-        seen &= j[k] - j[k + 1]
-    return seen < 0
-
-
-cdef inline bint row_increasing(const Row *row) noexcept nogil:
-    if row.indices == NULL:
-        return True
-    if narrow_index(row.kind):
-        return increasing(<const int32_t *> row.indices, row.count)
-    return increasing(<const int64_t *> row.indices, row.count)
-
-
-def is_sorted_unique(RowSource source):
-    """Whether the columns of every row strictly increase (a dense row's always do)."""
-    cdef Py_ssize_t i
-    cdef Row row
-    cdef bint good = True
-    if not source.sparse:
-        return True
-    with nogil:
-        for i in range(source.rows.n_rows):
-            rows_get(&source.rows, i, &row)
-            if not row_increasing(&row):
-                good = False
-                break
-    return good
-
-
-cdef double scaled_norm(const Row *row) noexcept nogil:
-    """||x|| where squares overflow or vanish."""
-    cdef double largest = 0.0, total = 0.0, x
-    cdef Py_ssize_t k
-    for k in range(row.count):
-        x = fabs(row_value(row, k))
-        if x > largest:
-            largest = x
-    if largest == 0.0:
-        return 0.0
-    for k in range(row.count):
-        x = row_value(row, k) / largest
-        total += x * x
-    return largest * sqrt(total)
-
-
-cdef double merged_norm(const Row *row, double *work) noexcept nogil:
-    """||x|| of summed columns where squares overflow or vanish; clears `work`."""
-    cdef double largest = 0.0, total = 0.0, x
-    cdef Py_ssize_t k, j
-    for k in range(row.count):
-        x = fabs(work[row_index(row, k)])
-        if x > largest:
-            largest = x
-    for k in range(row.count):
-        j = row_index(row, k)
-        if largest > 0.0:
-            x = work[j] / largest
-            total += x * x
-        work[j] = 0.0
-    return largest * sqrt(total)
-
-
-cdef double row_norm(const Row *row, double *work) noexcept nogil:
-    """||x||; `work` (zeros, one per feature) sums repeated columns, NULL if there are none."""
-    cdef double total = 0.0, x, norm
-    cdef Py_ssize_t k, j
-    if work == NULL:
-        for k in range(row.count):
-            x = row_value(row, k)
-            total += x * x
-        if 1e-280 < total < 1e300:
-            return sqrt(total)
-        return scaled_norm(row)
-    for k in range(row.count):
-        work[row_index(row, k)] += row_value(row, k)
-    # Squares are taken once per column: a column already counted is set to zero.
-    for k in range(row.count):
-        j = row_index(row, k)
-        total += work[j] * work[j]
-        work[j] = 0.0
-    norm = sqrt(total)
-    if not 1e-280 < total < 1e300:
-        for k in range(row.count):
-            work[row_index(row, k)] += row_value(row, k)
-        norm = merged_norm(row, work)
-    return norm
-
-
-def row_norms(RowSource source, double[::1] out, bint inverse=False):
-    """Write ||x|| of every row into `out`, or 1/||x|| with ``inverse=True``.
-
-    Repeated columns count as their sum.  The inverse of an all-zero row is 1,
-    so that scaling leaves it zero.  Row factors of the source are ignored.
-    """
-    cdef Py_ssize_t i
-    cdef Row row
-    cdef double norm
-    cdef double *work = NULL
-    cdef bint sorted_row
-    if out.shape[0] != source.rows.n_rows:
-        raise ValueError("out must have one entry per row")
-    try:
-        for i in range(source.rows.n_rows):
-            rows_get(&source.rows, i, &row)
-            row.scale = 1.0
-            sorted_row = row_increasing(&row)
-            if not sorted_row and work == NULL:
-                work = <double *> PyMem_Malloc(source.rows.n_features * sizeof(double))
-                if work == NULL:
-                    raise MemoryError
-                memset(work, 0, source.rows.n_features * sizeof(double))
-            norm = row_norm(&row, NULL if sorted_row else work)
-            if inverse:
-                norm = 1.0 if norm == 0.0 or isnan(norm) else 1.0 / norm
-                if norm > DBL_BIG:
-                    norm = DBL_BIG
-            out[i] = norm
-    finally:
-        PyMem_Free(work)

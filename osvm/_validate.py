@@ -23,9 +23,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse as sp
 
-from osvm._check import find_fault, open_csr, open_dense, row_norms
+from osvm._check import find_fault, open_csr, open_dense
 from osvm._check import look_at_values as compiled_look
 from osvm._convert import say, say_once, sparse_frame, to_csr, to_floats, to_ndarray
+from osvm._norms import row_norms
 from osvm._rows import RowSource
 from osvm._targets import check_sample_weight, check_y_classes, check_y_regression
 

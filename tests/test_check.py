@@ -11,11 +11,10 @@ from osvm._check import (
     all_finite,
     find_fault,
     first_not_whole,
-    is_sorted_unique,
     open_csr,
     open_dense,
-    row_norms,
 )
+from osvm._norms import is_sorted_unique, row_norms
 from osvm._rows import RowSource
 
 FLOATS = [np.float32, np.float64]
