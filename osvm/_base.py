@@ -5,7 +5,8 @@ keeps to two orders:
 
 1. check everything (`_check_X`, `osvm._validate`, `osvm._params`,
    `osvm._labels`), then compute, then store: an error leaves the model exactly
-   as it was;
+   as it was (a linear `fit` lets learning show values that are not finite, and
+   stores nothing then);
 2. what was fitted can be taken out and put back: `_get_state` and `_set_state`
    are what model files and checkpoints are made of.
 """
