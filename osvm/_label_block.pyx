@@ -34,12 +34,10 @@ from osvm._rows cimport RowSource
 from osvm._sgd cimport DONE, NOT_FINITE, STEP_TOO_LARGE, Options
 from osvm._sgd_reach cimport intercept_reach, reach_after, rho_at
 from osvm._sgd_sparse cimport row_largest, step_limit
-from osvm._sgd_steps cimport AHEAD, loss_slope
+from osvm._sgd_steps cimport AHEAD, fetch_rest, loss_slope, take_row
 from osvm._weights cimport ScaledMatrix
 from osvm.core.loss cimport Loss
-from osvm.core.row cimport (
-    OSVM_PREFETCH, Row, Rows, row_index, rows_get, rows_prefetch, rows_prefetch_start,
-)
+from osvm.core.row cimport OSVM_PREFETCH, Row, Rows, rows_get
 from osvm.core.row_all cimport row_dot_all
 from osvm.core.smat cimport SMat, smat_dot, smat_dot_ahead, smat_project_one
 from osvm.core.smat_step cimport Debt, smat_settle, smat_step
@@ -320,24 +318,12 @@ cdef class LabelBlock:
         cdef Debt debt
         debt.c, debt.active, debt.n_active = owed, self.active, 0
         for n in range(start, stop):
-            i = n if order == NULL else order[n]
+            i = take_row(X, order, n, start, stop, pair, &row, &later)
             if order != NULL and n + 2 * AHEAD < stop:
-                rows_prefetch_start(X, order[n + 2 * AHEAD])
                 OSVM_PREFETCH(ends + order[n + 2 * AHEAD])
-            if n + AHEAD < stop:
-                rows_prefetch(X, n + AHEAD if order == NULL else order[n + AHEAD])
-            row = &pair[n & 1]
-            later = row
-            if n == start:
-                rows_get(X, i, row)
-            if n + 1 < stop:
-                later = &pair[(n + 1) & 1]
-                rows_get(X, n + 1 if order == NULL else order[n + 1], later)
             own, n_own = codes + ends[i], ends[i + 1] - ends[i]
             smat_dot_ahead(w, row, f, later)
-            for k in range(row.count, later.count):     # what that has not fetched
-                OSVM_PREFETCH(<const char *> w.v + row_index(later, k) * stride)
-                OSVM_PREFETCH(<const char *> w.v + row_index(later, k) * stride + stride - 1)
+            fetch_rest(w, row, later, stride)
             smat_settle(w, &debt)
             for k in range(K):
                 f[k] += b[k]

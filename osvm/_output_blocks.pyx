@@ -20,11 +20,12 @@ from libc.stdint cimport int32_t, int64_t
 
 from osvm._rows cimport RowSource
 from osvm._sgd cimport Options, SGDLearner
+from osvm._sgd_steps cimport take_row
 from osvm._weights cimport ScaledMatrix
 from osvm.core.loss cimport (
     LOSS_CUSTOM, LOSS_HINGE, Loss, hinge_against, loss_value_xi, mloss_value_xi,
 )
-from osvm.core.row cimport Row, Rows, row_value, rows_get, rows_prefetch, rows_prefetch_start
+from osvm.core.row cimport Row, Rows, row_value
 from osvm.core.smat cimport (
     SMat, smat_count_average, smat_dot_ahead, smat_project_one, smat_shrink, smat_start_average,
 )
@@ -38,7 +39,6 @@ cdef enum Status:               # as in osvm._sgd
     STEP_TOO_LARGE = 2
 
 cdef enum:
-    AHEAD = 4
     PAD = 4                     # columns are padded to whole half registers
 
 
@@ -194,18 +194,7 @@ cdef class OutputBlock:
         debt.c, debt.active, debt.n_active = self.owed, self.active, 0
         self.loss_sum = 0.0
         for n in range(start, stop):
-            i = n if order == NULL else order[n]
-            if order != NULL and n + 2 * AHEAD < stop:
-                rows_prefetch_start(X, order[n + 2 * AHEAD])
-            if n + AHEAD < stop:
-                rows_prefetch(X, n + AHEAD if order == NULL else order[n + AHEAD])
-            row = &pair[n & 1]
-            later = row
-            if n == start:
-                rows_get(X, i, row)
-            if n + 1 < stop:
-                later = &pair[(n + 1) & 1]
-                rows_get(X, n + 1 if order == NULL else order[n + 1], later)
+            i = take_row(X, order, n, start, stop, pair, &row, &later)
             smat_dot_ahead(w, row, f, later)
             smat_settle(w, &debt)
             top = 0

@@ -33,9 +33,9 @@ from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
 from osvm._sgd_batch cimport apply_batch
 from osvm._sgd_multi cimport learn_multi
-from osvm._sgd_reach cimport intercept_reach, largest_entry, reach_after, rho_at
+from osvm._sgd_reach cimport intercept_reach, reach_after, rho_at
 from osvm._sgd_single cimport learn_scalar
-from osvm._sgd_steps cimport loss_slope
+from osvm._sgd_steps cimport largest_of, loss_slope
 from osvm._weights cimport ScaledMatrix, ScaledVector
 from osvm.core.row cimport Row, Rows, rows_get
 from osvm.core.smat cimport smat_average_dot, smat_dot
@@ -228,8 +228,8 @@ cdef class SGDLearner:
             self.reach = -1.0
         elif not self._cannot_fail(
                 stop - start, X.rows.n_rows * (1.0 + chunk), largest,
-                1.0 if weight == NULL else largest_entry(weight, X.rows.n_rows), curvature,
-                largest_entry(y, X.rows.n_rows) if y != NULL else 1.0):
+                1.0 if weight == NULL else largest_of(weight, X.rows.n_rows), curvature,
+                largest_of(y, X.rows.n_rows) if y != NULL else 1.0):
             saved = self.get_state()
             self.reach = -1.0
         # Signals are looked at between chunks of a few milliseconds.

@@ -9,12 +9,10 @@ from osvm._sgd cimport DONE, NOT_FINITE, STEP_TOO_LARGE, Options, Record, SGDLea
 from osvm._sgd_batch cimport take_into_batch
 from osvm._sgd_sparse cimport clamp_shrink, row_largest, step_limit
 from osvm._sgd_steps cimport (
-    AHEAD, after_step, any_of, fits_all, largest_of, loss_slope, outranking,
+    AHEAD, after_step, any_of, fetch_rest, fits_all, largest_of, loss_slope, outranking, take_row,
 )
 from osvm.core.loss cimport Loss, mloss_value_xi
-from osvm.core.row cimport (
-    OSVM_PREFETCH, Row, Rows, row_index, rows_get, rows_prefetch, rows_prefetch_start,
-)
+from osvm.core.row cimport OSVM_PREFETCH, Row, Rows
 from osvm.core.smat cimport SMat, smat_average_dot, smat_dot_ahead, smat_shrink
 from osvm.core.smat_step cimport Debt, smat_settle, smat_step
 from osvm.core.step cimport Step, step_next
@@ -55,24 +53,12 @@ cdef inline int learn_multi(SGDLearner learner, const Rows *X, const int32_t *la
     cdef bint batched = options.batch_size > 1
     debt.c, debt.active, debt.n_active = learner.owed, learner.active, 0
     for n in range(start, stop):
-        i = n if order == NULL else order[n]
+        i = take_row(X, order, n, start, stop, pair, &row, &later)
         if order != NULL and n + 2 * AHEAD < stop:
-            rows_prefetch_start(X, order[n + 2 * AHEAD])
             OSVM_PREFETCH(labels + order[n + 2 * AHEAD])
-        if n + AHEAD < stop:
-            rows_prefetch(X, n + AHEAD if order == NULL else order[n + AHEAD])
-        row = &pair[n & 1]
-        later = row
-        if n == start:
-            rows_get(X, i, row)
-        if n + 1 < stop:
-            later = &pair[(n + 1) & 1]
-            rows_get(X, n + 1 if order == NULL else order[n + 1], later)
         label = labels[i]
         smat_dot_ahead(w, row, f, later)
-        for k in range(row.count, later.count):     # what that has not fetched
-            OSVM_PREFETCH(<const char *> w.v + row_index(later, k) * stride)
-            OSVM_PREFETCH(<const char *> w.v + row_index(later, k) * stride + stride - 1)
+        fetch_rest(w, row, later, stride)
         smat_settle(w, &debt)
         for k in range(K):
             f[k] += b[k]

@@ -13,7 +13,7 @@
 # whatever the rows are.  The shrinking of w comes from the weights before the step, which
 # costs a factor (1 + eta reg)^2.  As eta = 1/(reg (t0 + t)), those multiply to a power of
 # (t0 + t + n)/(t0 + t); rho grows until t = t0 and falls thereafter.
-from libc.math cimport fabs, pow, sqrt
+from libc.math cimport pow, sqrt
 
 from osvm._sgd cimport Options
 from osvm.core.step cimport Step, step_eta
@@ -47,12 +47,3 @@ cdef inline double intercept_reach(const Step *step, const Options *options, dou
     """Bound of |b| meanwhile."""
     cdef double rho = rho_at(step, options, t + 1.0), end = rho_at(step, options, t + n + 1.0)
     return reach / sqrt(rho if rho < end else end)
-
-
-cdef inline double largest_entry(const double *values, Py_ssize_t n) noexcept nogil:
-    """max |values|; 0 without any"""
-    cdef Py_ssize_t i
-    cdef double largest = 0.0
-    for i in range(n):
-        largest = fabs(values[i]) if fabs(values[i]) > largest else largest
-    return largest

@@ -2,12 +2,17 @@
 #
 # Bounds that tell whether K outputs can take a step without overflow (for one output
 # see osvm/_sgd_sparse.pxd), small questions about the K scores or derivatives of an
-# example, and the end of a step: projection, then the average.
+# example, and the end of a step: projection, then the average.  And how such loops go from
+# one row to the next.
 from libc.math cimport INFINITY, fabs
+from libc.stdint cimport int64_t
 
 from osvm._sgd cimport SGDLearner
 from osvm.core.loss cimport (
     LOSS_CUSTOM, LOSS_HUBER, LOSS_MODIFIED_HUBER, LOSS_SQUARED, LOSS_SQUARED_HINGE, Loss,
+)
+from osvm.core.row cimport (
+    OSVM_PREFETCH, Row, Rows, row_index, rows_get, rows_prefetch, rows_prefetch_start,
 )
 from osvm.core.smat cimport SMat, smat_count_average, smat_project_one, smat_start_average
 from osvm.core.svec cimport svec_count_average, svec_project, svec_start_average
@@ -16,6 +21,40 @@ from osvm.core.svec cimport svec_count_average, svec_project, svec_start_average
 cdef enum:
     AHEAD = 4
     RING = 8                # rows looked up and not used yet; a power of two above AHEAD
+
+
+cdef inline Py_ssize_t take_row(const Rows *X, const int64_t *order, Py_ssize_t n,
+                                Py_ssize_t start, Py_ssize_t stop, Row *pair, Row **row,
+                                Row **later) noexcept nogil:
+    """The number of the n-th example; its row and the next one (itself at the end) as views.
+
+    Rows further on are fetched meanwhile.  `pair` is room for two views, kept from call
+    to call.
+    """
+    cdef Py_ssize_t i = n if order == NULL else order[n]
+    if order != NULL and n + 2 * AHEAD < stop:
+        rows_prefetch_start(X, order[n + 2 * AHEAD])
+    if n + AHEAD < stop:
+        rows_prefetch(X, n + AHEAD if order == NULL else order[n + AHEAD])
+    row[0] = &pair[n & 1]
+    later[0] = row[0]
+    if n == start:
+        rows_get(X, i, row[0])
+    if n + 1 < stop:
+        later[0] = &pair[(n + 1) & 1]
+        rows_get(X, n + 1 if order == NULL else order[n + 1], later[0])
+    return i
+
+
+cdef inline void fetch_rest(const SMat *w, const Row *row, const Row *later,
+                            Py_ssize_t stride) noexcept nogil:
+    """The weights of `later` beyond those that `smat_dot_ahead` has fetched beside `row`."""
+    cdef Py_ssize_t k
+    cdef const char *place
+    for k in range(row.count, later.count):
+        place = <const char *> w.v + row_index(later, k) * stride
+        OSVM_PREFETCH(place)
+        OSVM_PREFETCH(place + stride - 1)
 
 
 cdef inline bint fits_all(double eta, double pull, const SMat *w, double limit) noexcept nogil:
