@@ -74,7 +74,7 @@ class BuildExt(build_ext):
             shared_utility_qualified_name=SHARED,
             build_dir=BUILD_DIR,
             annotate=ANNOTATE,
-            nthreads=0,
+            nthreads=jobs(),
         )
         if kept is not None and not kept.exists():
             unfinished = kept.with_suffix(f".{os.getpid()}")
@@ -84,6 +84,7 @@ class BuildExt(build_ext):
             except OSError:  # another build was first
                 shutil.rmtree(unfinished)
         sources = {extension.name: extension.sources for extension in translated}
+        self.parallel = self.parallel or jobs()
         kind = self.compiler.compiler_type
         flags = FLAGS.get(kind, []) + (DEBUG_FLAGS.get(kind, []) if DEBUG else [])
         for extension in self.extensions:
@@ -93,6 +94,14 @@ class BuildExt(build_ext):
 
     def get_source_files(self):
         return [name for name in super().get_source_files() if os.path.exists(name)]
+
+
+def jobs():
+    """Processes that translate and threads that compile: one for each core we may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not every system tells
+        return os.cpu_count() or 1
 
 
 def kept_translation():
