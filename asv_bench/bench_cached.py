@@ -11,7 +11,7 @@ import numpy as np
 
 from asv_bench.report import scaled
 from osvm import recipes
-from osvm._columns import Columns
+from osvm.kernel.cached.columns import Columns
 from osvm.datasets import make_chessboard, make_two_normals
 from osvm.model_selection import cached_grid_search
 

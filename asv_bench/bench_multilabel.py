@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from asv_bench.common import ROWS, interleaved, ratio, rcv1_like
 from asv_bench.report import Report, make_parser
 from osvm import MultilabelClassifier
-from osvm._label_sets import LabelSets
+from osvm._input.label_sets import LabelSets
 
 REG = 1e-4
 BLOCK = 1000

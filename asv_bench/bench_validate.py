@@ -12,7 +12,7 @@ import numpy as np
 from asv_bench.bench_import import import_seconds
 from asv_bench.common import interleaved, ratio, rcv1_like
 from asv_bench.report import Report, bench_scale, default_repeats, make_parser, scaled
-from osvm._validate import check_X, check_y_classes
+from osvm._input.validate import check_X, check_y_classes
 
 
 class Matrix:

@@ -9,7 +9,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from osvm._version import __version__
+from osvm import __version__
 
 # Public objects: name -> the module that defines it.
 _OBJECTS = {
@@ -21,7 +21,7 @@ _OBJECTS = {
     "LinearClassifier": "osvm.linear",
     "LinearNovelty": "osvm.linear",
     "LinearRegressor": "osvm.linear",
-    "MultilabelClassifier": "osvm.multilabel",
+    "MultilabelClassifier": "osvm.linear.multilabel",
     "checkpoint": "osvm.io",
     "load": "osvm.io",
     "save": "osvm.io",
@@ -59,7 +59,7 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     import osvm.linear as linear
     import osvm.losses as losses
     import osvm.model_selection as model_selection
-    import osvm.multilabel as multilabel
+    import osvm.linear.multilabel as multilabel
     import osvm.plot as plot
     import osvm.recipes as recipes
     import osvm.schedules as schedules
@@ -77,7 +77,7 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     from osvm.linear import LinearClassifier as LinearClassifier
     from osvm.linear import LinearNovelty as LinearNovelty
     from osvm.linear import LinearRegressor as LinearRegressor
-    from osvm.multilabel import MultilabelClassifier as MultilabelClassifier
+    from osvm.linear.multilabel import MultilabelClassifier as MultilabelClassifier
 
 
 def get_include() -> str:

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from osvm._linear_base import LinearEstimator
-from osvm._sgd import SGDLearner
+from osvm.linear.base import LinearEstimator
+from osvm.linear.learner import SGDLearner
 
 __all__ = ["fit"]
 

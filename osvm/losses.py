@@ -23,9 +23,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osvm import _parts
-from osvm._part import Part, Registry, check_number
-from osvm._parts import LossSpec
+from osvm._parts.compiled import compiled
+from osvm._parts.registry import Part, Registry, check_number
+from osvm._parts.compiled import LossSpec
 from osvm.taxonomy import Taxonomy
 
 __all__ = [
@@ -68,7 +68,7 @@ class Loss(Part):
     probabilistic: ClassVar[bool] = False
 
     def spec(self) -> LossSpec:
-        """The compiled form, for loops that cimport `osvm._parts`."""
+        """The compiled form, for loops that cimport `osvm._parts.compiled`."""
         return LossSpec(self.kind)
 
     def value(self, y: ArrayLike, f: ArrayLike, margin: float = 1.0) -> Any:
@@ -104,7 +104,7 @@ class MultiLoss(Part):
     probabilistic: ClassVar[bool] = False
 
     def spec(self) -> LossSpec:
-        """The compiled form, for loops that cimport `osvm._parts`."""
+        """The compiled form, for loops that cimport `osvm._parts.compiled`."""
         return LossSpec(self.kind)
 
     def value(self, y: ArrayLike, f: ArrayLike, margin: float = 1.0) -> NDArray[np.float64]:
@@ -339,7 +339,7 @@ class Softmax(MultiLoss):
 
     def probability(self, f: ArrayLike) -> NDArray[np.float64]:
         """Probability of each label, shape (n, K)."""
-        return _parts.softmax(f)
+        return compiled.softmax(f)
 
 
 # ------------------------------------------------------------------- custom

@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from osvm._part import Part, Registry, check_number
-from osvm._task import Fit, Task, make_columns
+from osvm._parts.registry import Part, Registry, check_number
+from osvm.kernel.cached.task import Fit, Task, make_columns
 
 __all__ = [
     "Adatron",
@@ -77,7 +77,7 @@ class CachedSolver(Part):
 
 @dataclass(frozen=True)
 class _Sequential(CachedSolver):
-    """Solvers that run `osvm._cached_loop.OnlineLoop`.
+    """Solvers that run `osvm.kernel.cached.sequential.OnlineLoop`.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class _Sequential(CachedSolver):
         return 0.0
 
     def solve(self, task: Task) -> Fit:
-        from osvm._cached_loop import OnlineLoop
+        from osvm.kernel.cached.sequential import OnlineLoop
 
         rule, options = self._rule()
         offset = self._offset(task)
@@ -400,7 +400,7 @@ def solve_sets(
     An epoch is as many rows in working sets as there are rows.  Learning begins on a prefix
     of the rows that doubles (`grow`), or on all rows with the coefficients `start`.
     """
-    from osvm._cached_blocks import BlockSolver
+    from osvm.kernel.cached.working_sets import BlockSolver
 
     n = columns.n
     machine = BlockSolver(columns, y, upper, bias=bias, size=size)
@@ -438,7 +438,7 @@ class LaSvm(CachedSolver):
             raise ValueError("finish must be 'all', 'active' or False")
 
     def solve(self, task: Task) -> Fit:
-        from osvm._lasvm import Lasvm
+        from osvm.kernel.cached.lasvm import Lasvm
 
         if not task.bias:
             raise ValueError("lasvm always has an offset; fit_intercept=False is not possible")

@@ -2,7 +2,7 @@
 """Calls the public inline functions of osvm.core as a client's loop would."""
 import numpy as np
 
-from osvm._parts cimport KernelSpec, LossSpec, StepSpec
+from osvm._parts.compiled cimport KernelSpec, LossSpec, StepSpec
 from osvm.core.kernel cimport kernel_from_dot, kernel_from_dots
 from osvm.core.loss cimport (
     loss_curvature, loss_value, loss_value_xi, loss_xi, mloss_curvature_times, mloss_value_xi,

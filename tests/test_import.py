@@ -30,7 +30,7 @@ def test_import_is_lazy():
 
 
 def test_validation_loads_no_scikit_learn():
-    code = "import sys, osvm._validate, osvm._check; print('sklearn' in sys.modules)"
+    code = "import sys, osvm._input.validate, osvm._input.scan; print('sklearn' in sys.modules)"
     assert run(code) == "False"
 
 

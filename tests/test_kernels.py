@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osvm import kernels
-from osvm._parts import KernelSpec
-from osvm._rows import RowSource
+from osvm._parts.compiled import KernelSpec
+from osvm._input.rows import RowSource
 
 ROOT = Path(__file__).resolve().parents[1]
 

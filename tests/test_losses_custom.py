@@ -10,7 +10,7 @@ import pytest
 from scipy import LowLevelCallable
 
 from osvm import losses
-from osvm._parts import LossSpec
+from osvm._parts.compiled import LossSpec
 from tests.compile_client import compile_client
 from tests.loss_cases import SCORES, TREE, same_bits
 

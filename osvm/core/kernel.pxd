@@ -7,7 +7,7 @@
 #   for bit; the float32 array form rounds once more per operation.
 # - rbf clips a squared distance that rounding made negative to 0; cosine is 0 when a
 #   norm is 0.
-# - exp is the library's own (osvm_exp.h): no libm call, 1-2 ulp, vectorised.
+# - exp is the library's own (exp.h): no libm call, 1-2 ulp, vectorised.
 from libc.math cimport NAN, sqrt, tanh
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t
@@ -17,7 +17,7 @@ from osvm.core.row cimport ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_DENS
 from osvm.core.row cimport ROW_F64_I32, ROW_F64_I64, Row, row_index, row_value
 from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
 
-cdef extern from "osvm_exp.h" nogil:
+cdef extern from "../_c/exp.h" nogil:
     double osvm_exp_down(double x)
     double osvm_powi(double x, int n)
     void osvm_exp_down_f32(float *x, Py_ssize_t n)

@@ -23,12 +23,12 @@
 #   distances; the other losses have no margin and do not read it.
 # - A NaN score gives a NaN value for every scalar loss and for softmax, so that a
 #   loop need look at the value alone; nothing overflows for finite scores.
-# - exp is the library's own (osvm_exp.h); 0 below the smallest normal number.
+# - exp is the library's own (exp.h); 0 below the smallest normal number.
 from libc.math cimport fabs, log, log1p
 from libc.stddef cimport size_t
 from libc.string cimport memset
 
-cdef extern from "osvm_exp.h" nogil:
+cdef extern from "../_c/exp.h" nogil:
     double osvm_exp_down(double x)
 
 cdef enum LossKind:

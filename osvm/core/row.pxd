@@ -15,7 +15,7 @@ from libc.stddef cimport size_t
 
 from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
 
-cdef extern from "osvm_simd.h" nogil:
+cdef extern from "../_c/simd.h" nogil:
     void OSVM_PREFETCH(const void *address)
     void OSVM_APART(...)    # of a float or double variable
     void osvm_add_pair(float *place, float x, float c, float d)

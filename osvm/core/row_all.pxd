@@ -11,7 +11,7 @@ from osvm.core.row cimport (
 )
 from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
 
-cdef extern from "osvm_simd.h" nogil:
+cdef extern from "../_c/simd.h" nogil:
     bint osvm_dot_all_f32_i32(const float *x, const int32_t *j, Py_ssize_t n, const float *v,
                               Py_ssize_t K, float *out, const int32_t *next, Py_ssize_t n_next)
     bint osvm_dot_all_f32_i64(const float *x, const int64_t *j, Py_ssize_t n, const float *v,

@@ -1,7 +1,7 @@
 """A grid over C, kernel width and folds in which one kernel column serves all models.
 
 For one kernel, every value of C, every fold and every class is one more output of the same
-learner (`osvm._cached_loop`): a row's kernel column is computed once and all outputs that it
+learner (`osvm.kernel.cached.sequential`): a row's kernel column is computed once and all outputs that it
 corrects are updated by one matrix product.  Rows that a fold holds out are masked, but their
 outputs are kept up to date like all others, so validation costs nothing.  The adatron on
 working sets shares columns through the cache instead, and goes on from each C to the next.
@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osvm import _validate, kernels, solvers
-from osvm._cached import split_outputs
-from osvm._labels import LabelIndex
-from osvm._params import check_bool, check_integer, check_number, make_generator
+from osvm import kernels, solvers
+from osvm._input import validate
+from osvm.kernel.cached.learner import split_outputs
+from osvm._input.labels import LabelIndex
+from osvm._input.parameters import check_bool, check_integer, check_number, make_generator
 
 __all__ = ["CachedGridSearch", "cached_grid_search"]
 
@@ -156,7 +157,7 @@ def cached_grid_search(
         raise ValueError("solver 'kernel_adatron' is searched without average")
     if tol is not None and not part.takes_tol:
         raise ValueError(f"solver {part.name!r} takes no tol")
-    source, rows, labels = _validate.check_X_y(X, y, estimator_name="cached_grid_search")
+    source, rows, labels = validate.check_X_y(X, y, estimator_name="cached_grid_search")
     index = LabelIndex.of(labels)
     if len(index) < 2:
         raise ValueError("y holds one class only")
@@ -254,7 +255,7 @@ class _Plan:
 
     def _online_outputs(self, kernel: kernels.Kernel) -> Array:
         """(n_C, n_folds, n_classes, n) outputs; all learnt in the same passes."""
-        from osvm._cached_loop import OnlineLoop
+        from osvm.kernel.cached.sequential import OnlineLoop
 
         assert isinstance(self.part, solvers._Sequential)
         n_C, n_folds, n_out = len(self.penalties), len(self.masks), len(self.Y)

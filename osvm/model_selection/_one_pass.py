@@ -1,7 +1,7 @@
 """A whole grid of regularisers and schedules, trained together in one pass.
 
 Sixteen fits read the data sixteen times; here every row is read once and meets
-the weights of all candidates, which lie side by side (`osvm/_search.pyx`).  Each
+the weights of all candidates, which lie side by side (`osvm/linear/search.pyx`).  Each
 candidate is scored by its progressive error: every example is predicted before
 it is learnt, so that one pass both trains and validates.
 """
@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm import _validate
-from osvm._base import LabelIndex, RunningBalance, make_generator, resolve_class_weight
-from osvm._compat import clone
-from osvm._linear_classifier import LinearClassifier, encode_targets
-from osvm._linear_fit import TRIAL_ROWS, Plan, visiting_order
-from osvm._progress import make_progress
-from osvm._rows import RowSource
-from osvm._search import SearchLearner
+from osvm._input import validate
+from osvm._estimator.base import LabelIndex, RunningBalance, make_generator, resolve_class_weight
+from osvm._estimator.compat import clone
+from osvm.linear.classifier import LinearClassifier, encode_targets
+from osvm.linear.training import TRIAL_ROWS, Plan, visiting_order
+from osvm._estimator.progress import make_progress
+from osvm._input.rows import RowSource
+from osvm.linear.search import SearchLearner
 
 __all__ = ["OnePassSearch", "one_pass_search"]
 
@@ -101,12 +101,12 @@ class OnePassSearch:
         """
         base = self.estimator
         source, rows = base._open(X, reset=True)
-        labels = _validate.check_y_classes(y, source.n_rows, estimator_name="one_pass_search")
+        labels = validate.check_y_classes(y, source.n_rows, estimator_name="one_pass_search")
         index = LabelIndex.of(labels)
         if len(index) < 2:
             raise ValueError("one_pass_search needs at least two classes")
         codes = index.encode(labels)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+        weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
         by_class = resolve_class_weight(base.class_weight, index, codes, weight)
         if by_class is not None:
             weight = by_class[codes] if weight is None else weight * by_class[codes]

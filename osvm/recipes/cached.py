@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from osvm import solvers
-from osvm.alma import AlmaClassifier
+from osvm.linear.alma import AlmaClassifier
 from osvm.kernel import KernelClassifier
 
 __all__ = [

@@ -1,7 +1,7 @@
 # What the parsers of text formats share: number scanning and its slow path.
 from libc.stdint cimport uint64_t
 
-cdef extern from "osvm_scan.h" nogil:
+cdef extern from "../_c/scan.h" nogil:
     enum:
         OSVM_SCAN_PAD
         SCAN_OK

@@ -1,7 +1,7 @@
 """The exact conversion that the fast number scanner leaves to Python.
 
 A token arrives here when it has more digits or a larger exponent than
-`osvm_scan.h` settles itself; its spelling has been checked there already.
+`scan.h` settles itself; its spelling has been checked there already.
 """
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.math cimport isinf

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from osvm._params import generator_state, make_generator, restore_generator
+from osvm._input.parameters import generator_state, make_generator, restore_generator
 from osvm.stream._base import Reader, check_batch_size
 from osvm.stream.iterables import as_reader
 

@@ -1,0 +1,178 @@
+/* Inner loops of kernel columns: distances in few dimensions, sums of columns, sparse blocks.
+ *
+ * Each loop is written once and compiled twice, for the baseline instruction set and for
+ * AVX2, chosen at run time; no fused multiply-add, so that both give the same bits.
+ */
+#ifndef OSVM_COLUMNS_H
+#define OSVM_COLUMNS_H
+
+#include "exp.h"
+
+#define OSVM_COLUMN_CHUNK 512 /* rows handled together: their temporaries stay in the L1 cache */
+
+/* 2^-t for t >= 0 (a NaN counts as large): all that a Gaussian needs once gamma/ln 2 is one
+ * factor of the distance.  n = round(t), 2^-t = 2^-n 2^-(t - n), the second factor by a
+ * polynomial (interpolation of (2^-f - 1)/f at Chebyshev points, error 1e-7), the first by
+ * adding to the exponent.  t is cut at 96, where 2^-t is below any rounding error of a sum
+ * and products with it are still normal numbers. */
+OSVM_FORCE_INLINE float osvm_exp2_downf(float t) {
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    int32_t bits;
+    uint32_t exponent, result;
+    float m, f, q;
+    memcpy(&bits, &t, 4);
+    bits = bits < 0x42c00000 ? bits : 0x42c00000; /* positive numbers compare as integers */
+    memcpy(&t, &bits, 4);
+    m = magic - t;
+    f = t + (m - magic);
+    q = 0.00015453163f;
+    q = q * f - 0.0013390863f;
+    q = q * f + 0.009618083f;
+    q = q * f - 0.05550357f;
+    q = q * f + 0.2402265f;
+    q = q * f - 0.6931472f;
+    q = q * f + 1.0f;
+    memcpy(&exponent, &m, 4);
+    memcpy(&result, &q, 4);
+    result += exponent << 23; /* the low bits of m hold -n */
+    memcpy(&q, &result, 4);
+    return q;
+}
+
+OSVM_FORCE_INLINE double osvm_exp_of_minus(double t) { return osvm_exp_down(-t); }
+
+#define OSVM_DEFINE_COLUMN_LOOPS(real, suffix, down, unit)                                    \
+    /* out[i] = exp(-gamma ||x_i - z||^2); xt holds the rows feature by feature. */           \
+    OSVM_FORCE_INLINE void osvm_loop_rbf_near_##suffix(                                       \
+        real *__restrict out, ptrdiff_t n, ptrdiff_t d, const real *__restrict xt,            \
+        ptrdiff_t ld, const real *__restrict z, real gamma) {                                 \
+        const real rate = gamma * (real)unit;                                                 \
+        ptrdiff_t i, j;                                                                       \
+        if (d == 2) {                                                                         \
+            const real *__restrict x0 = xt, *__restrict x1 = xt + ld;                         \
+            const real z0 = z[0], z1 = z[1];                                                  \
+            for (i = 0; i < n; i++) {                                                         \
+                real a = x0[i] - z0, b = x1[i] - z1;                                          \
+                out[i] = down(rate * (a * a + b * b));                                        \
+            }                                                                                 \
+            return;                                                                           \
+        }                                                                                     \
+        for (i = 0; i < n; i++) out[i] = (real)0;                                             \
+        for (j = 0; j < d; j++) {                                                             \
+            const real *__restrict x = xt + j * ld;                                           \
+            const real zj = z[j];                                                             \
+            for (i = 0; i < n; i++) out[i] += (x[i] - zj) * (x[i] - zj);                      \
+        }                                                                                     \
+        for (i = 0; i < n; i++) out[i] = down(rate * out[i]);                                 \
+    }                                                                                         \
+    /* o[i] += sum_k delta[k] exp(-gamma ||x_i - z_k||^2): columns that nobody keeps. */      \
+    OSVM_FORCE_INLINE void osvm_loop_rbf_sum_##suffix(                                        \
+        double *__restrict o, ptrdiff_t n, ptrdiff_t d, const real *__restrict xt,            \
+        ptrdiff_t ld, const real *const *z, const double *delta, ptrdiff_t count,             \
+        real gamma) {                                                                         \
+        const real rate = gamma * (real)unit;                                                 \
+        real sum[OSVM_COLUMN_CHUNK], part[OSVM_COLUMN_CHUNK];                                 \
+        ptrdiff_t start, i, j, k;                                                             \
+        for (start = 0; start < n; start += OSVM_COLUMN_CHUNK) {                              \
+            ptrdiff_t m = n - start < OSVM_COLUMN_CHUNK ? n - start : OSVM_COLUMN_CHUNK;      \
+            const real *__restrict x0 = xt + start, *__restrict x1 = xt + ld + start;         \
+            for (i = 0; i < m; i++) sum[i] = (real)0;                                         \
+            for (k = 0; d == 2 && k + 2 <= count; k += 2) {                                   \
+                const real y0 = z[k][0], y1 = z[k][1], dy = (real)delta[k];                   \
+                const real z0 = z[k + 1][0], z1 = z[k + 1][1], dz = (real)delta[k + 1];       \
+                for (i = 0; i < m; i++) {                                                     \
+                    real a = x0[i] - y0, b = x1[i] - y1, c = x0[i] - z0, e = x1[i] - z1;      \
+                    sum[i] += dy * down(rate * (a * a + b * b)) +                             \
+                              dz * down(rate * (c * c + e * e));                              \
+                }                                                                             \
+            }                                                                                 \
+            for (; k < count; k++) {                                                          \
+                const real dk = (real)delta[k];                                               \
+                for (i = 0; i < m; i++) part[i] = (real)0;                                    \
+                for (j = 0; j < d; j++) {                                                     \
+                    const real *__restrict x = xt + j * ld + start;                           \
+                    const real zj = z[k][j];                                                  \
+                    for (i = 0; i < m; i++) part[i] += (x[i] - zj) * (x[i] - zj);             \
+                }                                                                             \
+                for (i = 0; i < m; i++) sum[i] += dk * down(rate * part[i]);                  \
+            }                                                                                 \
+            for (i = 0; i < m; i++) o[start + i] += (double)sum[i];                           \
+        }                                                                                     \
+    }                                                                                         \
+    /* o += sum_k delta[k] columns[k], the sum in the columns' precision. */                  \
+    OSVM_FORCE_INLINE void osvm_loop_combine_##suffix(                                        \
+        double *__restrict o, ptrdiff_t n, const real *const *columns, const double *delta,   \
+        ptrdiff_t count) {                                                                    \
+        real sum[OSVM_COLUMN_CHUNK];                                                          \
+        ptrdiff_t start, i, k;                                                                \
+        for (start = 0; start < n; start += OSVM_COLUMN_CHUNK) {                              \
+            ptrdiff_t m = n - start < OSVM_COLUMN_CHUNK ? n - start : OSVM_COLUMN_CHUNK;      \
+            for (i = 0; i < m; i++) sum[i] = (real)0;                                         \
+            for (k = 0; k + 4 <= count; k += 4) {                                             \
+                const real *__restrict a = columns[k] + start;                                \
+                const real *__restrict b = columns[k + 1] + start;                            \
+                const real *__restrict c = columns[k + 2] + start;                            \
+                const real *__restrict e = columns[k + 3] + start;                            \
+                const real da = (real)delta[k], db = (real)delta[k + 1];                      \
+                const real dc = (real)delta[k + 2], de = (real)delta[k + 3];                  \
+                for (i = 0; i < m; i++)                                                       \
+                    sum[i] += (da * a[i] + db * b[i]) + (dc * c[i] + de * e[i]);              \
+            }                                                                                 \
+            for (; k < count; k++) {                                                          \
+                const real *__restrict a = columns[k] + start;                                \
+                const real da = (real)delta[k];                                               \
+                for (i = 0; i < m; i++) sum[i] += da * a[i];                                  \
+            }                                                                                 \
+            for (i = 0; i < m; i++) o[start + i] += (double)sum[i];                           \
+        }                                                                                     \
+    }                                                                                         \
+    /* acc[0..width) += value * w[0..width), for a sparse row against a block of columns. */  \
+    OSVM_FORCE_INLINE void osvm_loop_block_axpy_##suffix(                                     \
+        real *__restrict acc, ptrdiff_t width, ptrdiff_t count,                               \
+        const int32_t *__restrict local, const real *__restrict values,                       \
+        const real *__restrict w) {                                                           \
+        ptrdiff_t i, k;                                                                       \
+        for (k = 0; k < count; k++) {                                                         \
+            const real *__restrict row = w + (ptrdiff_t)local[k] * width;                     \
+            const real v = values[k];                                                         \
+            for (i = 0; i < width; i++) acc[i] += v * row[i];                                 \
+        }                                                                                     \
+    }
+
+OSVM_DEFINE_COLUMN_LOOPS(float, f32, osvm_exp2_downf, 1.4426950408889634)
+OSVM_DEFINE_COLUMN_LOOPS(double, f64, osvm_exp_of_minus, 1.0)
+
+OSVM_DEFINE_DISPATCH(rbf_near, f32,
+                     (float *out, ptrdiff_t n, ptrdiff_t d, const float *xt, ptrdiff_t ld,
+                      const float *z, float gamma),
+                     (out, n, d, xt, ld, z, gamma))
+OSVM_DEFINE_DISPATCH(rbf_near, f64,
+                     (double *out, ptrdiff_t n, ptrdiff_t d, const double *xt, ptrdiff_t ld,
+                      const double *z, double gamma),
+                     (out, n, d, xt, ld, z, gamma))
+OSVM_DEFINE_DISPATCH(rbf_sum, f32,
+                     (double *o, ptrdiff_t n, ptrdiff_t d, const float *xt, ptrdiff_t ld,
+                      const float *const *z, const double *delta, ptrdiff_t count, float gamma),
+                     (o, n, d, xt, ld, z, delta, count, gamma))
+OSVM_DEFINE_DISPATCH(combine, f32,
+                     (double *o, ptrdiff_t n, const float *const *columns, const double *delta,
+                      ptrdiff_t count),
+                     (o, n, columns, delta, count))
+OSVM_DEFINE_DISPATCH(rbf_sum, f64,
+                     (double *o, ptrdiff_t n, ptrdiff_t d, const double *xt, ptrdiff_t ld,
+                      const double *const *z, const double *delta, ptrdiff_t count, double gamma),
+                     (o, n, d, xt, ld, z, delta, count, gamma))
+OSVM_DEFINE_DISPATCH(combine, f64,
+                     (double *o, ptrdiff_t n, const double *const *columns, const double *delta,
+                      ptrdiff_t count),
+                     (o, n, columns, delta, count))
+OSVM_DEFINE_DISPATCH(block_axpy, f32,
+                     (float *acc, ptrdiff_t width, ptrdiff_t count, const int32_t *local,
+                      const float *values, const float *w),
+                     (acc, width, count, local, values, w))
+OSVM_DEFINE_DISPATCH(block_axpy, f64,
+                     (double *acc, ptrdiff_t width, ptrdiff_t count, const int32_t *local,
+                      const double *values, const double *w),
+                     (acc, width, count, local, values, w))
+
+#endif

@@ -1,1 +1,0 @@
-"""The subcommands of ``osvm`` that work on files, one module each."""

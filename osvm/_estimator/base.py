@@ -1,0 +1,166 @@
+"""What linear and kernel estimators share.
+
+An estimator derives from `OnlineEstimator` and a mixin of `osvm._estimator.compat`.  It
+keeps to two orders:
+
+1. check everything (`_check_X`, `osvm._input.validate`, `osvm._input.parameters`,
+   `osvm._input.labels`), then compute, then store: an error leaves the model exactly
+   as it was (a linear `fit` lets learning show values that are not finite, and
+   stores nothing then);
+2. what was fitted can be taken out and put back: `_get_state` and `_set_state`
+   are what model files and checkpoints are made of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm._input import validate
+from osvm._estimator.compat import BaseEstimator, check_is_fitted
+from osvm._input.labels import LabelIndex, RunningBalance, check_class_weight, resolve_class_weight
+from osvm._input.parameters import (
+    check_bool,
+    check_choice,
+    check_integer,
+    check_number,
+    generator_state,
+    make_generator,
+    resolve_reg,
+    restore_generator,
+)
+from osvm._input.rows import RowSource
+
+__all__ = [
+    "LabelIndex",
+    "OnlineEstimator",
+    "RunningBalance",
+    "check_bool",
+    "check_choice",
+    "check_class_weight",
+    "check_integer",
+    "check_number",
+    "generator_state",
+    "make_generator",
+    "resolve_class_weight",
+    "resolve_reg",
+    "restore_generator",
+]
+
+State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
+
+
+class OnlineEstimator(BaseEstimator):
+    """Base of all estimators.
+
+    A fitted estimator has `t_` (examples seen), `n_features_in_`, and
+    `feature_names_in_` when it was fitted on a frame with string column names.
+    """
+
+    # ------------------------------------------------------------------- data
+
+    def _check_X(
+        self,
+        X: Any,
+        *,
+        reset: bool = False,
+        allow_empty: bool = False,
+        look_at_values: bool = True,
+    ) -> tuple[RowSource, Any]:
+        """Open X; unless `reset`, it must have the columns that the model knows.
+
+        A model that knows no columns yet (before its first `partial_fit`) takes
+        any.  Nothing is stored: see `_set_features`.
+        """
+        known = self.__dict__
+        name = type(self).__name__
+        if reset or "n_features_in_" not in known:
+            return validate.check_X(
+                X,
+                estimator_name=name,
+                allow_empty=allow_empty,
+                look_at_values=look_at_values,
+            )
+        names = validate.feature_names(X)
+        expected = known.get("feature_names_in_")
+        if names is not None or expected is not None:
+            validate.check_feature_names(names, expected, name)
+        return validate.check_X(
+            X, n_features=known["n_features_in_"], estimator_name=name, allow_empty=allow_empty
+        )
+
+    def _set_features(self, X: Any, source: RowSource) -> None:
+        """Remember the columns of X (as the user gave it); call after all checks."""
+        names = validate.feature_names(X)
+        self.n_features_in_ = source.n_features
+        if names is not None:
+            self.feature_names_in_ = names
+        elif "feature_names_in_" in self.__dict__:
+            del self.feature_names_in_
+
+    def _check_fitted(self) -> None:
+        """Raise scikit-learn's `NotFittedError` (or its stand-in) before the first fit."""
+        if "t_" not in self.__dict__:
+            check_is_fitted(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "t_" in self.__dict__
+
+    # ------------------------------------------------------------------ state
+
+    def _get_state(self) -> State:
+        """Everything fitted: scalars that JSON can hold, and arrays by name.
+
+        Together with `get_params(deep=False)` it makes the model: `_set_state` on
+        a new estimator with the same parameters must give one that predicts the
+        same and goes on learning bit for bit the same, so the scalars include the
+        state of the random generator (`generator_state`) and of every schedule.
+        Start from `_get_base_state`.
+        """
+        raise NotImplementedError
+
+    def _set_state(self, scalars: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Restore what `_get_state` gave; check sizes before storing anything."""
+        raise NotImplementedError
+
+    def _get_base_state(self) -> dict[str, Any]:
+        """The scalars that every estimator has."""
+        self._check_fitted()
+        names = self.__dict__.get("feature_names_in_")
+        return {
+            "t": self.t_,
+            "n_features_in": int(self.n_features_in_),
+            "feature_names_in": None if names is None else names.tolist(),
+        }
+
+    def _set_base_state(self, scalars: dict[str, Any]) -> None:
+        """Restore what `_get_base_state` gave."""
+        n_features = check_integer("n_features_in", scalars["n_features_in"], 1)
+        t = check_number("t", scalars["t"], 0)
+        names = scalars["feature_names_in"]
+        if names is not None and len(names) != n_features:
+            raise ValueError(f"{len(names)} feature names for {n_features} features")
+        self.t_ = int(t) if t == int(t) else t
+        self.n_features_in_ = n_features
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif "feature_names_in_" in self.__dict__:
+            del self.feature_names_in_
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to one file that `osvm.load` reads.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
+        from osvm import io
+
+        io.save(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

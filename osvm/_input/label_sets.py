@@ -1,0 +1,91 @@
+"""Label sets as they come from users: collections of labels, or a matrix of 0 and 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, issparse
+
+from osvm._input import validate
+from osvm._input.labels import LabelIndex
+
+Array = npt.NDArray[Any]
+MAX_LABELS = 100_000
+
+
+class LabelSets:
+    """The labels of n rows, one after another, and where each row's begin.
+
+    Examples
+    --------
+    >>> from osvm._input.label_sets import LabelSets
+    >>> sets = LabelSets.of([["tea"], [], ["tea", "milk"]], 3)
+    >>> sets.flat.tolist(), sets.ends.tolist()
+    (['tea', 'tea', 'milk'], [0, 1, 1, 3])
+    """
+
+    def __init__(self, flat: Array, ends: Array, width: int | None) -> None:
+        self.flat, self.ends, self.width = flat, ends, width
+
+    @classmethod
+    def of(cls, Y: Any, n: int) -> LabelSets:
+        """From collections of labels, or from a matrix of 0 and 1."""
+        if issparse(Y) or (isinstance(Y, np.ndarray) and Y.ndim == 2):
+            return cls._of_matrix(Y, n)
+        if Y is None or isinstance(Y, (str, bytes)) or not hasattr(Y, "__len__"):
+            raise ValueError("Y must hold a collection of labels for each row")
+        if len(Y) != n:
+            raise ValueError(f"X has {n} rows and Y has {len(Y)}")
+        flat: list = []
+        ends = [0]
+        for row, labels in enumerate(Y):
+            if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+                raise ValueError(
+                    f"row {row} of Y is {labels!r}; give a collection of labels for each row, "
+                    "such as a list or a set"
+                )
+            mine = list(dict.fromkeys(labels))
+            flat += mine
+            ends.append(ends[-1] + len(mine))
+        return cls(label_array(flat), np.array(ends, np.int64), None)
+
+    @classmethod
+    def _of_matrix(cls, Y: Any, n: int) -> LabelSets:
+        if Y.shape[0] != n:
+            raise ValueError(f"X has {n} rows and Y has {Y.shape[0]}")
+        matrix = csr_array(Y)
+        matrix.sum_duplicates()
+        if not np.isin(matrix.data, (0, 1)).all():
+            raise ValueError("a matrix Y may hold 0 and 1 only")
+        matrix.eliminate_zeros()
+        ends = matrix.indptr.astype(np.int64)
+        return cls(matrix.indices.astype(np.int64), ends, int(Y.shape[1]))
+
+    def new_index(self) -> LabelIndex:
+        """The labels that a new model has."""
+        index = LabelIndex.of(self.flat if self.width is None else np.arange(self.width))
+        if not 0 < len(index) <= MAX_LABELS:
+            raise ValueError(f"Y has {len(index)} labels; there must be 1 to {MAX_LABELS}")
+        return index
+
+    def membership(self, codes: Array, n_labels: int) -> Any:
+        """Rows by labels, 0 and 1; columns can be taken quickly."""
+        ones = np.ones(len(codes), np.int64)
+        rows = csr_array((ones, codes, self.ends), shape=(len(self.ends) - 1, n_labels))
+        return rows.tocsc()
+
+
+def label_array(labels: Any) -> Array:
+    """Labels as an array of numbers or strings."""
+    labels = list(labels)
+    return validate.check_y_classes(labels) if labels else np.empty(0, np.int64)
+
+
+def membership_column(member: Any, k: int) -> Array:
+    """Which rows carry label k, as 0 and 1."""
+    y = np.zeros(member.shape[0], np.int64)
+    y[member.indices[member.indptr[k] : member.indptr[k + 1]]] = 1
+    return y

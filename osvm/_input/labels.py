@@ -1,0 +1,325 @@
+"""Class labels as codes 0, 1, ..., and the weights of classes.
+
+Both objects here are immutable: growing gives a new one, so an estimator can
+check everything first and store the result last.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["LabelIndex", "RunningBalance", "check_class_weight", "resolve_class_weight"]
+
+_NUMERIC = "biuf"
+SMALL = 8  # labels up to which a dictionary is quicker than numpy
+Codes = npt.NDArray[np.int32]
+
+
+class LabelIndex:
+    """Labels in the order of their codes.
+
+    `LabelIndex.of(y)` sorts them, as `fit` wants; `grown(y)` appends what is new
+    and keeps the codes that exist, as a stream wants.  Labels are numbers, bools
+    or strings, as `osvm._input.validate.check_y_classes` returns them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> index = LabelIndex.of(np.array(["pear", "apple", "pear"]))
+    >>> index.classes.tolist()
+    ['apple', 'pear']
+    >>> index.encode(np.array(["pear", "apple"])).tolist()
+    [1, 0]
+    >>> index, codes = index.grown(np.array(["fig", "pear"]))
+    >>> index.classes.tolist(), codes.tolist()
+    (['apple', 'pear', 'fig'], [2, 1])
+    """
+
+    __slots__ = ("_lookup", "_numeric", "_plain", "_sorted", "_sorter", "classes")
+
+    def __init__(self, classes: npt.NDArray[Any]) -> None:
+        classes = np.asarray(classes)
+        self.classes = classes
+        self._lookup = {label: code for code, label in enumerate(classes.tolist())}
+        if len(self._lookup) != len(classes):
+            raise ValueError(f"classes must be distinct, got {classes.tolist()!r}")
+        self._numeric = classes.dtype.kind in _NUMERIC
+        # labels that are their own codes
+        self._plain = classes.dtype.kind in "iu" and bool(
+            np.array_equal(classes, np.arange(len(classes)))
+        )
+        self._sorter: Any = None
+        self._sorted: Any = None
+
+    @classmethod
+    def of(cls, y: npt.NDArray[Any]) -> LabelIndex:
+        """Index of the distinct labels of y, sorted."""
+        return cls(_unique(y))
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LabelIndex) and (
+            self.classes.tolist() == other.classes.tolist()
+            and self.classes.dtype == other.classes.dtype
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"LabelIndex({self.classes.tolist()!r})"
+
+    # ------------------------------------------------------- labels to codes
+
+    def encode(self, y: npt.NDArray[Any]) -> Codes:
+        """Codes of y as int32; a label that is not among the classes is an error."""
+        codes, row = self._find(y)
+        if row >= 0:
+            raise ValueError(
+                f"y contains the label {y[row : row + 1].tolist()[0]!r} at row {row}, which is "
+                f"not among the classes {_shown(self.classes)}. Name all labels with classes=..., "
+                "or leave that row out."
+            )
+        return codes
+
+    def grown(self, y: npt.NDArray[Any]) -> tuple[LabelIndex, Codes]:
+        """This index (or one with the new labels of y, sorted, at its end) and the codes of y."""
+        codes, row = self._find(y)
+        if row < 0:
+            return self, codes
+        fresh = _unique(np.asarray(y)[codes < 0])
+        index = LabelIndex(_joined(self.classes, fresh))
+        return index, index.encode(y)
+
+    def decode(self, codes: Any) -> npt.NDArray[Any]:
+        """Labels of codes."""
+        return self.classes[codes]
+
+    def _find(self, y: npt.NDArray[Any]) -> tuple[Codes, int]:
+        """Codes, with -1 for unknown labels, and the first row that has one (-1: none)."""
+        n = len(y)
+        if n <= SMALL or not self._numeric or y.dtype.kind not in _NUMERIC:
+            get = self._lookup.get
+            found = [get(label, -1) for label in y.tolist()]
+            return np.array(found, np.int32), found.index(-1) if -1 in found else -1
+        codes = self._find_numbers(y)
+        row = int(codes.argmin())
+        return codes, row if codes[row] < 0 else -1
+
+    def _find_numbers(self, y: npt.NDArray[Any]) -> Codes:
+        """The same for numbers among numbers, without a Python loop."""
+        if self._plain and y.dtype.kind in "iu":
+            if y.min() >= 0 and y.max() < len(self.classes):
+                return y.astype(np.int32)
+        elif len(self.classes) == 2:
+            second = y == self.classes[1]
+            codes = second.astype(np.int32)
+            codes[~second & (y != self.classes[0])] = -1
+            return codes
+        if len(self.classes) == 0:
+            return np.full(len(y), -1, np.int32)
+        if self._sorter is None:
+            self._sorter = np.argsort(self.classes, kind="stable").astype(np.int32)
+            self._sorted = self.classes[self._sorter]
+        place = np.searchsorted(self._sorted, y)
+        np.minimum(place, len(self.classes) - 1, out=place)
+        found: Codes = self._sorter[place]
+        found[self._sorted[place] != y] = -1
+        return found
+
+    # ------------------------------------------------------------------ state
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        labels = self.classes.tolist()
+        if self.classes.dtype.kind == "S":
+            labels = [label.decode("latin-1") for label in labels]
+        return {"dtype": self.classes.dtype.str, "labels": labels}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> LabelIndex:
+        """The index that gave `state`."""
+        dtype = np.dtype(state["dtype"])
+        if dtype.kind not in "biufUSO":
+            raise ValueError(f"labels of dtype {dtype} are not supported")
+        labels = state["labels"]
+        if dtype.kind == "O" and not all(isinstance(label, str) for label in labels):
+            raise ValueError("labels of dtype object must be strings")
+        if dtype.kind == "S":
+            labels = [label.encode("latin-1") for label in labels]
+        return cls(np.array(labels, dtype=dtype))
+
+
+def _unique(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Distinct labels, sorted."""
+    if y.dtype.kind == "O":  # strings: a set is quicker than sorting all of them
+        out = np.empty(len(labels := sorted(set(y.tolist()))), dtype=object)
+        out[:] = labels
+        return out
+    if y.dtype.kind in "iu" and len(y) > 64:  # counting is quicker than sorting
+        low, high = y.min(), y.max()
+        if int(high) - int(low) < 4:  # such as -1 and 1: comparing is quicker still
+            between = [k for k in range(int(low) + 1, int(high)) if (y == k).any()]
+            return np.array(sorted({int(low), *between, int(high)}), dtype=y.dtype)
+        if int(high) - int(low) < len(y):
+            met = np.zeros(int(high) - int(low) + 1, dtype=bool)
+            met[y.astype(np.intp) - int(low)] = True
+            return (np.flatnonzero(met) + int(low)).astype(y.dtype)
+    return np.unique(y)
+
+
+def count_codes(codes: Codes, n_classes: int) -> npt.NDArray[np.int64]:
+    """How often each class occurs."""
+    if n_classes == 2:  # ten times quicker than counting in general
+        ones = np.count_nonzero(codes)
+        return np.array([len(codes) - ones, ones], dtype=np.int64)
+    return np.bincount(codes, minlength=n_classes)
+
+
+def _joined(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if len(old) == 0:
+        return new
+    if (old.dtype.kind in _NUMERIC) != (new.dtype.kind in _NUMERIC) or (
+        (old.dtype.kind == "S") != (new.dtype.kind == "S")
+    ):
+        raise ValueError(
+            f"new labels {_shown(new)} are of another type than the classes {_shown(old)}: give "
+            "labels of one type"
+        )
+    return np.concatenate([old, new])
+
+
+def _shown(classes: npt.NDArray[Any]) -> str:
+    labels = classes.tolist()
+    if len(labels) <= 8:
+        return repr(labels)
+    return f"[{', '.join(repr(label) for label in labels[:6])}, ... ({len(labels)})]"
+
+
+# ---------------------------------------------------------------- class weights
+
+
+def check_class_weight(class_weight: Any) -> None:
+    """Refuse anything but None, "balanced" and a dict of label to weight."""
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
+        return
+    if not isinstance(class_weight, dict):
+        raise ValueError(
+            f"class_weight must be None, 'balanced' or a dict of label: weight, got "
+            f"{class_weight!r}"
+        )
+    for label, weight in class_weight.items():
+        if (
+            not isinstance(weight, numbers.Real)
+            or isinstance(weight, bool)
+            or not math.isfinite(weight)
+            or weight < 0
+        ):
+            raise ValueError(
+                f"class_weight[{label!r}] must be a finite number >= 0, got {weight!r}"
+            )
+
+
+def resolve_class_weight(
+    class_weight: Any,
+    index: LabelIndex,
+    codes: Codes | None = None,
+    sample_weight: npt.NDArray[np.float64] | None = None,
+    *,
+    strict: bool = True,
+) -> npt.NDArray[np.float64] | None:
+    """One weight per class, or None when all are 1.
+
+    Parameters
+    ----------
+    class_weight : None, dict or "balanced"
+        ``"balanced"`` gives n / (K * count of the class), sums of sample weights
+        in place of counts where they are given.  A dict gives its values, and 1
+        for labels that it leaves out.
+    index : LabelIndex
+    codes : int32 array
+        The whole training set's labels, for ``"balanced"``.
+    sample_weight : array, optional
+    strict : bool
+        Refuse a dict that names a label which is not there; in a stream it may
+        still come.
+    """
+    check_class_weight(class_weight)
+    if class_weight is None:
+        return None
+    n_classes = len(index)
+    if isinstance(class_weight, dict):
+        weights = np.ones(n_classes)
+        for label, weight in class_weight.items():
+            code = index._lookup.get(label)
+            if code is not None:
+                weights[code] = weight
+            elif strict:
+                raise ValueError(
+                    f"class_weight names the label {label!r}, which is not among the classes "
+                    f"{_shown(index.classes)}"
+                )
+        return weights
+    if codes is None:
+        raise ValueError(
+            "class_weight='balanced' needs all labels at once; in a stream use RunningBalance"
+        )
+    counts = np.bincount(codes, sample_weight, minlength=n_classes).astype(np.float64)
+    present = counts > 0
+    weights = np.ones(n_classes)
+    weights[present] = counts.sum() / (np.count_nonzero(present) * counts[present])
+    return weights
+
+
+class RunningBalance:
+    """``class_weight="balanced"`` for a stream: counts so far in place of all counts.
+
+    The example that is number t, of a class met c times by then (itself
+    included) among K classes met, weighs t / (K * c).  It depends on the past
+    only, so the weights are the same however the stream is cut into blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> balance = RunningBalance()
+    >>> weights, balance = balance.weigh(np.array([0, 0, 1], dtype=np.int32), 2)
+    >>> weights.tolist()
+    [1.0, 1.0, 1.5]
+    """
+
+    __slots__ = ("counts",)
+
+    def __init__(self, counts: Any = ()) -> None:
+        self.counts = np.array(counts, dtype=np.int64)
+
+    def weigh(
+        self, codes: Codes, n_classes: int
+    ) -> tuple[npt.NDArray[np.float64], RunningBalance]:
+        """Weights of the next examples, and the balance after them."""
+        n = len(codes)
+        if n == 1:
+            tallies = self.counts.tolist() + [0] * (n_classes - len(self.counts))
+            tallies[codes[0]] += 1
+            weight = sum(tallies) / ((len(tallies) - tallies.count(0)) * tallies[codes[0]])
+            return np.array([weight]), RunningBalance(tallies)
+        counts = np.zeros(n_classes, dtype=np.int64)
+        counts[: len(self.counts)] = self.counts
+        total = int(counts.sum())
+        met = counts > 0
+        # how often the class was met, by each example
+        order = np.argsort(codes, kind="stable")
+        by_class = count_codes(codes, n_classes)
+        starts = np.cumsum(by_class) - by_class
+        rank = np.empty(n, dtype=np.int64)
+        rank[order] = np.arange(n) - np.repeat(starts, by_class)
+        seen = counts[codes] + rank + 1
+        first = (rank == 0) & ~met[codes]
+        n_met = np.count_nonzero(met) + np.cumsum(first)
+        weights = (total + 1 + np.arange(n)) / (n_met * seen)
+        return weights, RunningBalance(counts + by_class)

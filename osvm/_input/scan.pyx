@@ -1,0 +1,446 @@
+"""Checks of raw arrays at memory speed.
+
+`open_csr` and `open_dense` make a `RowSource` of arrays that are valid, and
+give None for arrays that are not; `find_fault` then says what is wrong and
+where.  The messages are written in `osvm._input.validate`.
+
+The fast pass has no branch inside its loops, so that any compiler vectorises
+them.
+- Without their sign, the bits of floats are ordered like the magnitudes, and
+  those of infinity and NaN are the largest.  So the largest of them says whether
+  all are finite, and bounds the steps that a learner can make.
+- An index j is out of range exactly when j or (largest - j) has its sign bit
+  set; indptr is sound when neither its entries nor their differences are
+  negative.  Such words are or-ed together.
+Only when something is amiss does a slow pass look for the first bad row.
+"""
+from libc.math cimport INFINITY, fabs, floor, isfinite
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from osvm._input.rows cimport RowSource
+from osvm.core.row cimport ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64
+from osvm.core.row cimport OSVM_PREFETCH, ROW_F64_I32, Row, Rows, row_index, row_value, rows_get
+
+cdef extern from "../_c/simd.h" nogil:
+    int32_t osvm_largest_f32(const void *x, Py_ssize_t n)
+    int64_t osvm_largest_f64(const void *x, Py_ssize_t n)
+
+cdef enum Fault:
+    FAULT_NONE = 0
+    FAULT_START = 1         # indptr[0] is not 0
+    FAULT_DECREASING = 2    # a row ends before it begins
+    FAULT_PAST_END = 3      # a row ends beyond the arrays
+    FAULT_INDEX = 4         # a column number out of range
+    FAULT_VALUE = 5         # NaN or infinite
+
+FAULT_NAMES = ("none", "start", "decreasing", "past_end", "index", "value")
+
+# Below this many entries, giving up the interpreter lock costs more than the check.
+cdef Py_ssize_t KEEP_LOCK = 16384
+
+cdef double DBL_BIG = 1.7976931348623157e308
+
+ctypedef fused bits_t:
+    uint32_t
+    uint64_t
+
+ctypedef fused slot_t:      # an index, as bits; apart from bits_t, so that any meets any
+    uint32_t
+    uint64_t
+
+cdef enum:
+    BLOCK = 32              # entries between prefetches
+    AHEAD = 512             # entries from use to prefetch
+    LARGE = 16384           # entries from which the quarters pay
+
+
+# --------------------------------------------------------------- the fast pass
+
+cdef inline void fetch_ahead(const char *place, Py_ssize_t size) noexcept nogil:
+    """Ask for the BLOCK entries that come AHEAD entries later."""
+    cdef Py_ssize_t line
+    for line in range(0, BLOCK * size, 64):
+        OSVM_PREFETCH(place + AHEAD * size + line)
+
+
+cdef inline bits_t larger(bits_t a, bits_t b) noexcept nogil:
+    return a if a > b else b
+
+
+cdef inline bits_t float_bits(const bits_t *x, Py_ssize_t n) noexcept nogil:
+    """The largest magnitude of n adjacent floats, as bits without the sign."""
+    if bits_t is uint32_t:
+        return <uint32_t> osvm_largest_f32(x, n)
+    else:
+        return <uint64_t> osvm_largest_f64(x, n)
+
+
+cdef inline double magnitude(bits_t bits) noexcept nogil:
+    """The number that these bits stand for; infinity for NaN."""
+    cdef float narrow
+    cdef double wide
+    if bits_t is uint32_t:
+        bits = bits if bits < 0x7f800000u else 0x7f800000u
+        memcpy(&narrow, &bits, 4)
+        return narrow
+    else:
+        bits = bits if bits < 0x7ff0000000000000u else 0x7ff0000000000000u
+        memcpy(&wide, &bits, 8)
+        return wide
+
+
+cdef bits_t float_bits_large(const bits_t *x, Py_ssize_t n) noexcept nogil:
+    """The same for a long array, four quarters side by side (see `entries_bits`)."""
+    cdef bits_t seen = 0
+    cdef Py_ssize_t quarter = n // 4 // BLOCK * BLOCK, k = 0, start, part
+    if n < LARGE:
+        return float_bits(x, n)
+    while k < quarter:
+        for part in range(4):
+            start = k + part * quarter
+            fetch_ahead(<const char *> (x + start), sizeof(bits_t))
+            seen = larger(seen, float_bits(x + start, BLOCK))
+        k += BLOCK
+    return larger(seen, float_bits(x + 4 * quarter, n - 4 * quarter))
+
+
+cdef inline bits_t float_bits_strided(const bits_t *x, Py_ssize_t n,
+                                      Py_ssize_t step) noexcept nogil:
+    cdef bits_t seen = 0, mask
+    cdef Py_ssize_t k
+    if step == 1:
+        return float_bits(x, n)
+    if bits_t is uint32_t:
+        mask = 0x7fffffffu
+    else:
+        mask = 0x7fffffffffffffffu
+    for k in range(n):
+        seen = larger(seen, x[k * step] & mask)
+    return seen
+
+
+cdef inline slot_t index_bits(const slot_t *j, Py_ssize_t n, slot_t largest) noexcept nogil:
+    """Top bit set when one of n indices is outside 0 .. largest (-1: no index fits)."""
+    cdef slot_t seen = 0
+    cdef Py_ssize_t k
+    for k in range(n):
+        seen |= j[k] | (largest - j[k])
+    return seen
+
+
+cdef inline bits_t indptr_bits(const bits_t *p, Py_ssize_t n_rows) noexcept nogil:
+    """Top bit set when an entry is negative or smaller than the one before."""
+    cdef bits_t seen = p[n_rows]
+    cdef Py_ssize_t i
+    for i in range(n_rows):
+        seen |= p[i] | (p[i + 1] - p[i])
+    return seen
+
+
+cdef inline bint top_bit(bits_t seen) noexcept nogil:
+    if bits_t is uint32_t:
+        return (seen >> 31) != 0
+    else:
+        return (seen >> 63) != 0
+
+
+cdef inline bint narrow_index(int kind) noexcept nogil:
+    return kind == ROW_F32_I32 or kind == ROW_F64_I32
+
+
+cdef inline bint narrow_value(int kind) noexcept nogil:
+    return kind == ROW_F32_I32 or kind == ROW_F32_I64 or kind == ROW_F32_DENSE
+
+
+cdef inline Py_ssize_t indptr_at(const Rows *X, Py_ssize_t i) noexcept nogil:
+    if narrow_index(X.kind):
+        return (<const int32_t *> X.indptr)[i]
+    return <Py_ssize_t> (<const int64_t *> X.indptr)[i]
+
+
+cdef bint indptr_sound(const Rows *X, Py_ssize_t capacity) noexcept nogil:
+    """Row starts begin at 0, never decrease and stay within the arrays."""
+    if indptr_at(X, 0) != 0 or indptr_at(X, X.n_rows) > capacity:
+        return False
+    if narrow_index(X.kind):
+        return not top_bit(indptr_bits(<const uint32_t *> X.indptr, X.n_rows))
+    return not top_bit(indptr_bits(<const uint64_t *> X.indptr, X.n_rows))
+
+
+cdef double entries_size(const bits_t *x, const slot_t *j, Py_ssize_t n,
+                         slot_t largest) noexcept nogil:
+    """The largest magnitude of n values; infinity when an index is out of range.
+
+    A large input is read as four quarters side by side, each asked for ahead of
+    its use: one core gets nearly twice as much out of memory this way as from a
+    plain loop over one array after the other.
+    """
+    cdef bits_t seen_x = 0
+    cdef slot_t seen_j = 0
+    cdef Py_ssize_t quarter = n // 4 // BLOCK * BLOCK, k = 0, start, part
+    if n < LARGE:
+        quarter = 0
+    while k < quarter:
+        for part in range(4):
+            start = k + part * quarter
+            fetch_ahead(<const char *> (x + start), sizeof(bits_t))
+            fetch_ahead(<const char *> (j + start), sizeof(slot_t))
+            seen_j |= index_bits(j + start, BLOCK, largest)
+            seen_x = larger(seen_x, float_bits(x + start, BLOCK))
+        k += BLOCK
+    seen_j |= index_bits(j + 4 * quarter, n - 4 * quarter, largest)
+    seen_x = larger(seen_x, float_bits(x + 4 * quarter, n - 4 * quarter))
+    return INFINITY if top_bit(seen_j) else magnitude(seen_x)
+
+
+cdef double csr_entries_size(const Rows *X, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+    """The largest magnitude of entries start .. end; infinity when one is not sound."""
+    cdef uint64_t largest = <uint64_t> (X.n_features - 1)
+    cdef uint32_t narrow = 0x7fffffffu
+    cdef Py_ssize_t n = end - start
+    if X.n_features <= 0x7fffffff:
+        narrow = <uint32_t> largest
+    if X.kind == ROW_F32_I32:
+        return entries_size(<const uint32_t *> X.values + start,
+                            <const uint32_t *> X.indices + start, n, narrow)
+    if X.kind == ROW_F64_I32:
+        return entries_size(<const uint64_t *> X.values + start,
+                            <const uint32_t *> X.indices + start, n, narrow)
+    if X.kind == ROW_F32_I64:
+        return entries_size(<const uint32_t *> X.values + start,
+                            <const uint64_t *> X.indices + start, n, largest)
+    return entries_size(<const uint64_t *> X.values + start,
+                        <const uint64_t *> X.indices + start, n, largest)
+
+
+cdef double dense_size_of(const bits_t *x, const Rows *X) noexcept nogil:
+    """The largest magnitude in a dense array."""
+    cdef bits_t seen = 0
+    cdef Py_ssize_t i, n = X.n_rows, d = X.n_features, row_step = X.row_step, step = X.step
+    if n == 0 or d == 0:
+        return 0.0
+    if (step == 1 and row_step == d) or (row_step == 1 and step == n):
+        seen = float_bits_large(x, n * d)               # one block
+    elif step == 1 or row_step != 1:
+        for i in range(n):
+            seen = larger(seen, float_bits_strided(x + i * row_step, d, step))
+    else:
+        for i in range(d):                              # adjacent down the columns
+            seen = larger(seen, float_bits(x + i * step, n))
+    return magnitude(seen)
+
+
+cdef double dense_size(const Rows *X) noexcept nogil:
+    if narrow_value(X.kind):
+        return dense_size_of(<const uint32_t *> X.values, X)
+    return dense_size_of(<const uint64_t *> X.values, X)
+
+
+cdef bint indices_sound_of(const slot_t *j, Py_ssize_t n, slot_t largest) noexcept nogil:
+    """Whether n indices are in 0 .. largest; a large input in quarters as above."""
+    cdef slot_t seen = 0
+    cdef Py_ssize_t quarter = n // 4 // BLOCK * BLOCK, k = 0, start, part
+    if n < LARGE:
+        quarter = 0
+    while k < quarter:
+        for part in range(4):
+            start = k + part * quarter
+            fetch_ahead(<const char *> (j + start), sizeof(slot_t))
+            seen |= index_bits(j + start, BLOCK, largest)
+        k += BLOCK
+    seen |= index_bits(j + 4 * quarter, n - 4 * quarter, largest)
+    return not top_bit(seen)
+
+
+cdef bint indices_sound(const Rows *X) noexcept nogil:
+    cdef Py_ssize_t n = indptr_at(X, X.n_rows)
+    cdef Py_ssize_t largest = X.n_features - 1
+    if narrow_index(X.kind):
+        return indices_sound_of(<const uint32_t *> X.indices, n,
+                                <uint32_t> min(largest, 0x7fffffff))
+    return indices_sound_of(<const uint64_t *> X.indices, n, <uint64_t> largest)
+
+
+cdef double csr_size(const Rows *X, Py_ssize_t capacity, bint look_at_values) noexcept nogil:
+    """The largest magnitude in a CSR matrix; infinity when anything is amiss.
+
+    0 without a look at the values.
+    """
+    if not indptr_sound(X, capacity):
+        return INFINITY
+    if not look_at_values:
+        return 0.0 if indices_sound(X) else INFINITY
+    return csr_entries_size(X, 0, indptr_at(X, X.n_rows))
+
+
+def open_csr(values, indices, indptr, Py_ssize_t n_rows, Py_ssize_t n_features,
+             bint look_at_values=True):
+    """A `RowSource` of a valid CSR matrix, or None when anything is amiss.
+
+    Without a look at the values they may be NaN or infinite: see `look_at_values`.
+    """
+    cdef RowSource source
+    cdef Py_ssize_t capacity
+    cdef double largest
+    try:
+        source = RowSource.csr(values, indices, indptr, n_features)
+    except (ValueError, TypeError, BufferError):
+        return None
+    capacity = source._buffers[1].shape[0]
+    if source.rows.n_rows != n_rows or n_features < 0:
+        return None
+    if capacity < KEEP_LOCK and n_rows < KEEP_LOCK:
+        largest = csr_size(&source.rows, capacity, look_at_values)
+    else:
+        with nogil:
+            largest = csr_size(&source.rows, capacity, look_at_values)
+    source.largest = largest
+    source.values_checked = look_at_values
+    return source if largest < INFINITY else None
+
+
+def look_at_values(RowSource source):
+    """Whether all values are finite, for a CSR matrix opened without a look at them."""
+    cdef Py_ssize_t n = indptr_at(&source.rows, source.rows.n_rows)
+    cdef double largest
+    with nogil:
+        if narrow_value(source.rows.kind):
+            largest = magnitude(float_bits_large(<const uint32_t *> source.rows.values, n))
+        else:
+            largest = magnitude(float_bits_large(<const uint64_t *> source.rows.values, n))
+    source.largest = largest
+    source.values_checked = True
+    return largest < INFINITY
+
+
+def open_dense(array):
+    """A `RowSource` of a valid float array of two dimensions, or None."""
+    cdef RowSource source
+    cdef double largest
+    try:
+        source = RowSource.dense(array)
+    except (ValueError, TypeError, BufferError):
+        return None
+    if source.n_rows * source.n_features < KEEP_LOCK:
+        largest = dense_size(&source.rows)
+    else:
+        with nogil:
+            largest = dense_size(&source.rows)
+    source.largest = largest
+    return source if largest < INFINITY else None
+
+
+def largest_magnitude(RowSource source):
+    """The largest |value| of all rows, row factors included; kept in the source."""
+    cdef double largest = 0.0, size
+    cdef Py_ssize_t i, k
+    cdef Row row
+    with nogil:
+        if source.rows.row_scale == NULL and source.rows.indices == NULL:
+            largest = dense_size(&source.rows)
+        else:
+            for i in range(source.rows.n_rows):
+                rows_get(&source.rows, i, &row)
+                for k in range(row.count):
+                    size = fabs(row_value(&row, k))
+                    largest = size if size > largest else largest
+    source.largest = largest
+    return largest
+
+
+def all_finite(array):
+    """Whether a one-dimensional float32 or float64 array holds finite numbers only."""
+    cdef const float[::1] narrow
+    cdef const double[::1] wide
+    if array.shape[0] == 0:
+        return True
+    if array.dtype.itemsize == 4:
+        narrow = array
+        return magnitude(float_bits(<const uint32_t *> &narrow[0], narrow.shape[0])) < INFINITY
+    wide = array
+    return magnitude(float_bits(<const uint64_t *> &wide[0], wide.shape[0])) < INFINITY
+
+
+def first_bad_weight(const double[::1] weights):
+    """Position of the first weight that is negative or not finite; -1 if none is."""
+    cdef Py_ssize_t k
+    for k in range(weights.shape[0]):
+        if not 0.0 <= weights[k] <= DBL_BIG:
+            return k
+    return -1
+
+
+def first_not_whole(array):
+    """Position of the first entry that is no finite whole number; -1 if all are."""
+    cdef const float[:] narrow
+    cdef const double[:] wide
+    cdef Py_ssize_t k
+    if array.dtype.itemsize == 4:
+        narrow = array
+        for k in range(narrow.shape[0]):
+            if not isfinite(narrow[k]) or narrow[k] != floor(narrow[k]):
+                return k
+        return -1
+    wide = array
+    for k in range(wide.shape[0]):
+        if not isfinite(wide[k]) or wide[k] != floor(wide[k]):
+            return k
+    return -1
+
+
+# --------------------------------------------------------------- the slow pass
+
+cdef int first_fault(const Rows *X, Py_ssize_t capacity, Py_ssize_t *where_row,
+                     Py_ssize_t *where_entry) noexcept nogil:
+    """The first thing wrong: row, and its entry within the row; FAULT_NONE if nothing is."""
+    cdef Py_ssize_t i, k, start, end, j
+    cdef Row row
+    where_row[0] = 0
+    where_entry[0] = 0
+    if X.indices != NULL:
+        if indptr_at(X, 0) != 0:
+            return FAULT_START
+        start = 0
+        for i in range(X.n_rows):   # all of indptr before any entry is read through it
+            where_row[0] = i
+            end = indptr_at(X, i + 1)
+            if end < start:
+                return FAULT_DECREASING
+            if end > capacity:
+                return FAULT_PAST_END
+            start = end
+    for i in range(X.n_rows):
+        where_row[0] = i
+        rows_get(X, i, &row)
+        row.scale = 1.0
+        for k in range(row.count):
+            where_entry[0] = k
+            if X.indices != NULL:
+                j = row_index(&row, k)
+                if j < 0 or j >= X.n_features:
+                    return FAULT_INDEX
+            if not isfinite(row_value(&row, k)):
+                return FAULT_VALUE
+    return FAULT_NONE
+
+
+def find_fault(RowSource source):
+    """What is wrong first: (name, row, entry within the row, column, value)."""
+    cdef Py_ssize_t i = 0, k = 0, capacity = 0
+    cdef int fault
+    cdef Row row
+    if source.sparse:
+        capacity = source._buffers[1].shape[0]
+    with nogil:
+        fault = first_fault(&source.rows, capacity, &i, &k)
+    if fault == FAULT_INDEX or fault == FAULT_VALUE:
+        rows_get(&source.rows, i, &row)
+        row.scale = 1.0
+        return FAULT_NAMES[fault], i, k, row_index(&row, k), row_value(&row, k)
+    if fault == FAULT_DECREASING or fault == FAULT_PAST_END:
+        return (FAULT_NAMES[fault], i, indptr_at(&source.rows, i),
+                indptr_at(&source.rows, i + 1), 0.0)
+    if fault == FAULT_START:
+        return FAULT_NAMES[fault], 0, 0, indptr_at(&source.rows, 0), 0.0
+    return FAULT_NAMES[FAULT_NONE], -1, -1, -1, 0.0

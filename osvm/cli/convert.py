@@ -1,0 +1,218 @@
+"""``osvm convert``: from any format that osvm reads to one that keeps rows of numbers.
+
+Raw text becomes hashed columns; it cannot come back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import IO, Any
+
+import numpy as np
+
+from osvm.files.archive import replacing
+from osvm.cli.inputs import add_input_arguments, open_input
+from osvm.cli.report import Report, add_report_arguments, say, say_skipped
+from osvm.stream.formats import guess_format
+from osvm.stream.parquet import N_FEATURES
+
+TARGETS = ("svmlight", "vw", "csv", "parquet")
+MAX_CSV_COLUMNS = 10_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(parser=parser)
+    parser.usage = "osvm convert DATA OUTPUT [options]"
+    parser.add_argument("data", help="file, or - for standard input")
+    parser.add_argument("output", help="file, or - for standard output")
+    parser.add_argument("--to", choices=TARGETS, help="(default: told by the output's name)")
+    parser.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="number the labels 0, 1, ... as they appear and write their names here (JSON)",
+    )
+    add_report_arguments(parser)
+    add_input_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    target = arguments.to or guess_format(arguments.output)
+    if target == "tsv":
+        target = "csv"
+    if target not in TARGETS:
+        arguments.parser.error(f"cannot write {target}; --to {', '.join(TARGETS)}")
+    with open_input(arguments, arguments.data) as reader:
+        if target == "parquet":
+            figures = _to_parquet(arguments, reader)
+        elif arguments.output == "-":
+            figures = _to_lines(arguments, reader, target, sys.stdout.buffer)
+        elif os.path.exists(arguments.output) and not os.path.isfile(arguments.output):
+            with open(arguments.output, "wb") as file:  # a pipe or a device
+                figures = _to_lines(arguments, reader, target, file)
+        else:
+            with replacing(arguments.output) as file:
+                figures = _to_lines(arguments, reader, target, file)
+        say_skipped(arguments, reader)
+    say(arguments, f"{figures['rows']} rows, {figures['values']} values")
+    if arguments.json and arguments.output != "-":
+        print(json.dumps(figures))
+    return 0
+
+
+class Labels:
+    """Labels as numbers; strings only where they may be numbered."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.path = arguments.labels
+        self.codes: dict[Any, int] = {}
+
+    def numbers(self, y: Any, n: int) -> list[Any]:
+        """One number for each row, or a tuple of them."""
+        if y is None:
+            return [0.0] * n
+        if isinstance(y, list):
+            return [tuple(self.numbers(np.array(row), len(row))) for row in y]
+        y = np.asarray(y)
+        if self.path is not None:
+            return [self.codes.setdefault(v, len(self.codes)) for v in y.tolist()]
+        try:
+            return y.astype(np.float64).tolist()
+        except ValueError:
+            raise ValueError(
+                "the labels are not numbers; pass --labels FILE to number them"
+            ) from None
+
+    def save(self) -> None:
+        if self.path is not None:
+            with replacing(self.path) as file:
+                file.write(json.dumps(list(self.codes)).encode())
+
+
+def _to_lines(
+    arguments: argparse.Namespace, reader: Any, target: str, out: IO[bytes]
+) -> dict[str, Any]:
+    report = Report(arguments, reader, table=False)
+    labels = Labels(arguments)
+    rows = values = 0
+    if target == "csv":
+        if reader.n_features > MAX_CSV_COLUMNS:
+            raise ValueError(
+                f"{reader.n_features} columns are too many for CSV (at most {MAX_CSV_COLUMNS})"
+            )
+        names = getattr(reader, "feature_names", None) or [
+            f"x{k}" for k in range(reader.n_features)
+        ]
+        out.write((",".join(["label", *names]) + "\n").encode())
+    for X, y, *weight in reader:
+        numbers = [_label(label, target) for label in labels.numbers(y, X.shape[0])]
+        if target == "csv":
+            text = _csv_lines(X, numbers)
+        elif target == "vw":
+            text = _vw_lines(X, numbers, weight[0] if weight else None)
+        else:
+            text = _svmlight_lines(X, numbers)
+        out.write(text.encode())
+        rows += X.shape[0]
+        values += X.nnz
+        report.add(X.shape[0], None, None)
+    labels.save()
+    return {**report.finish(), "rows": rows, "values": values}
+
+
+def _label(label: Any, target: str) -> str:
+    """A label, or several with commas between them."""
+    if not isinstance(label, tuple):
+        return f"{label:.17g}"
+    if target == "vw":
+        raise ValueError("Vowpal Wabbit's format has one label for each row; write svmlight")
+    text = ",".join(f"{one:.17g}" for one in label)
+    return f'"{text}"' if target == "csv" else text
+
+
+def _digits(X: Any) -> str:
+    """A format that gives every value back exactly."""
+    return "%.9g" if X.dtype == np.float32 else "%.17g"
+
+
+def _pairs(X: Any, template: str, first: int) -> list[str]:
+    """The features of each row as text."""
+    X.sum_duplicates()
+    X.sort_indices()
+    indices, data, ends = (X.indices + first).tolist(), X.data.tolist(), X.indptr.tolist()
+    words = [template % pair for pair in zip(indices, data)]
+    return [" ".join(words[a:b]) for a, b in zip(ends, ends[1:])]  # noqa: RUF007
+
+
+def _svmlight_lines(X: Any, labels: list[str]) -> str:
+    rows = _pairs(X, "%d:" + _digits(X), 1)
+    # a row without labels and values would be a blank line, which means nothing
+    filled = (row if row or y else "1:0" for y, row in zip(labels, rows))
+    return "".join(f"{y} {row}\n" if row else f"{y}\n" for y, row in zip(labels, filled))
+
+
+def _vw_lines(X: Any, labels: list[str], weight: Any) -> str:
+    rows = _pairs(X, "%d:" + _digits(X), 0)
+    if weight is None:
+        return "".join(f"{y} | {row}\n" for y, row in zip(labels, rows))
+    return "".join(f"{y} {w:.17g} | {row}\n" for y, w, row in zip(labels, weight.tolist(), rows))
+
+
+def _csv_lines(X: Any, labels: list[str]) -> str:
+    digits = _digits(X)
+    return "".join(
+        ",".join([y, *(digits % v for v in row)]) + "\n"
+        for y, row in zip(labels, X.toarray().tolist())
+    )
+
+
+def _to_parquet(arguments: argparse.Namespace, reader: Any) -> dict[str, Any]:
+    """List columns ``indices`` and ``values``, and ``label``."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ValueError("writing Parquet needs the package 'pyarrow'") from None
+    if arguments.output == "-":
+        raise ValueError("Parquet cannot go to standard output")
+    report = Report(arguments, reader, table=False)
+    labels = Labels(arguments)
+    writer: Any = None
+    rows = values = 0
+    with replacing(arguments.output) as file:
+        for X, y, *weight in reader:
+            ends = pa.array(X.indptr.astype(np.int32))
+            kind = np.int64 if X.shape[1] > 2**31 - 1 else np.int32
+            columns = {
+                "indices": pa.ListArray.from_arrays(ends, pa.array(X.indices.astype(kind))),
+                "values": pa.ListArray.from_arrays(ends, pa.array(X.data)),
+            }
+            if y is not None:
+                columns["label"] = _label_column(arguments, reader, labels, y)
+            if weight:
+                columns["weight"] = pa.array(weight[0])
+            table = pa.table(columns).replace_schema_metadata({N_FEATURES: str(X.shape[1])})
+            if writer is None:
+                writer = pq.ParquetWriter(file, table.schema)
+            writer.write_table(table)
+            rows += X.shape[0]
+            values += X.nnz
+            report.add(X.shape[0], None, None)
+        if writer is None:
+            raise ValueError(f"{reader.name}: no rows")
+        writer.close()
+    labels.save()
+    return {**report.finish(), "rows": rows, "values": values}
+
+
+def _label_column(arguments: argparse.Namespace, reader: Any, labels: Labels, y: Any) -> Any:
+    """Labels, or lists of labels, as an Arrow array whose type does not depend on the batch."""
+    import pyarrow as pa
+
+    values = y if arguments.labels is None else labels.numbers(y, len(y))
+    if not isinstance(y, list):
+        return pa.array(np.asarray(values).tolist())
+    text = arguments.labels is None and reader.config().get("label_type") == "str"
+    return pa.array([list(row) for row in values], pa.list_(pa.string() if text else pa.float64()))

@@ -1,0 +1,218 @@
+"""Model files: `save`, `load`, `read_header`, and checkpoints of streams.
+
+A model file holds a class out of `CLASSES`, its constructor parameters and its
+fitted state (`_get_state` / `_set_state` of `osvm._estimator.base`), never code: see
+``osvm/files/archive.py`` for the container and ``doc/guide/model_format.rst`` for the page
+that describes every byte.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from osvm.files.archive import ModelFileError, read_archive, write_archive
+from osvm.files.encoding import TRANSIENT, decode, encode
+from osvm import __version__
+
+__all__ = ["Checkpoint", "ModelFileError", "checkpoint", "load", "read_header", "save"]
+
+FORMAT = "osvm"
+FORMAT_VERSION = 1
+
+# Classes that files may name, and where they live.
+CLASSES = {
+    "AlmaClassifier": "osvm.linear.alma",
+    "KernelClassifier": "osvm.kernel",
+    "KernelNovelty": "osvm.kernel",
+    "KernelRegressor": "osvm.kernel",
+    "LinearClassifier": "osvm.linear",
+    "LinearNovelty": "osvm.linear",
+    "LinearRegressor": "osvm.linear",
+    "MultilabelClassifier": "osvm.linear.multilabel",
+}
+
+
+def save(
+    model: Any,
+    path: Any,
+    *,
+    input: dict[str, Any] | None = None,
+    stream: tuple[dict[str, Any], dict[str, np.ndarray]] | None = None,
+) -> None:
+    """Write a fitted model to one file.
+
+    The file appears whole or not at all: it is written under another name, synced, and
+    renamed.
+
+    Parameters
+    ----------
+    model : estimator
+    path : str or path-like
+    input : dict, optional
+        How the columns of X came about (`Reader.config`), for `load_input` and the command.
+    stream : (dict, dict of arrays), optional
+        Where a stream stands; see `checkpoint`.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import osvm
+    >>> model = osvm.LinearClassifier(random_state=0).fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.osvm")
+    >>> osvm.save(model, path)
+    >>> osvm.load(path).predict([[1.0, 0.0]])
+    array([1])
+    """
+    header, arrays = _describe_model(model)
+    header["input"] = None if input is None else encode(input, "input")
+    header["stream"] = None
+    if stream is not None:
+        header["stream"] = encode(stream[0], "the stream's state")
+        arrays.update({f"stream/{name}": array for name, array in stream[1].items()})
+    write_archive(path, header, arrays)
+
+
+def _describe_model(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    name = type(model).__name__
+    if CLASSES.get(name) != type(model).__module__:
+        raise ValueError(
+            f"{type(model).__module__}.{name} is not a class that model files know; "
+            f"they hold {', '.join(sorted(CLASSES))}"
+        )
+    scalars, arrays = model._get_state()
+    header = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "osvm": __version__,
+        "class": name,
+        "params": _encode_params(model),
+        "state": encode(scalars, "the state"),
+    }
+    return header, {f"model/{key}": array for key, array in arrays.items()}
+
+
+def _encode_params(model: Any) -> dict[str, Any]:
+    return {
+        key: encode(value, f"parameter {key}")
+        for key, value in sorted(model.get_params(deep=False).items())
+        if key not in TRANSIENT
+    }
+
+
+def load(path: Any) -> Any:
+    """The model that `save` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    estimator
+
+    Raises
+    ------
+    ModelFileError
+        When the file is not a whole, unchanged model file of a version that this osvm knows.
+    """
+    return load_all(path)[0]
+
+
+def load_all(path: Any) -> tuple[Any, dict[str, Any], dict[str, np.ndarray]]:
+    """The model, the file's header, and the arrays of the stream's state."""
+    try:
+        header, arrays = read_archive(path)
+        _check_header(header)
+        return _rebuild(header, arrays), header, _part(arrays, "stream/")
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)}: {error}") from None
+
+
+def _part(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {key[len(prefix) :]: value for key, value in arrays.items() if key.startswith(prefix)}
+
+
+def _check_header(header: dict[str, Any]) -> None:
+    if header.get("format") != FORMAT:
+        raise ModelFileError("not an osvm model file")
+    version = header.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ModelFileError(f"the format version {version!r} is not a number")
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"written by osvm {header.get('osvm')} in format {version}; this osvm reads up to "
+            f"format {FORMAT_VERSION}: upgrade osvm"
+        )
+    if not isinstance(header.get("class"), str) or header["class"] not in CLASSES:
+        raise ModelFileError(f"unknown class {header.get('class')!r}")
+    for key in ("params", "state"):
+        if not isinstance(header.get(key), dict):
+            raise ModelFileError(f"the header has no {key}")
+
+
+def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """The model of a checked header."""
+    name = header["class"]
+    cls = getattr(import_module(CLASSES[name]), name)
+    try:
+        params = decode(header["params"])
+        known = set(cls._get_param_names())
+        unknown = sorted(set(params) - known)
+        if unknown:
+            raise ValueError(f"{name} has no parameter {unknown[0]!r}")
+        model = cls(**params)
+        model._set_state(decode(header["state"]), _part(arrays, "model/"))
+    except RecursionError:
+        raise ModelFileError("the header is nested too deeply") from None
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        ArithmeticError,
+        MemoryError,
+    ) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise ModelFileError(f"the model in the file is malformed: {reason}") from error
+    return model
+
+
+def read_header(path: Any) -> dict[str, Any]:
+    """What a model file says about itself, its checksum verified.
+
+    Returns
+    -------
+    dict
+        "format", "version", "osvm", "class", "params", "state", "input", "stream" and
+        "arrays" (dtype and shape of each).
+    """
+    try:
+        header, _ = read_archive(path, arrays=False)
+        _check_header(header)
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)}: {error}") from None
+    return {key: value if key == "arrays" else decode(value) for key, value in header.items()}
+
+
+def load_input(path: Any) -> dict[str, Any] | None:
+    """How the columns that a model was trained on came about; None when it is not known."""
+    return read_header(path)["input"]
+
+
+if TYPE_CHECKING:
+    from osvm.files.checkpoint import Checkpoint, checkpoint
+
+
+def __getattr__(name: str) -> Any:
+    """Checkpoints stand on this module, so they are imported when they are asked for."""
+    if name in ("Checkpoint", "checkpoint"):
+        from osvm.files import checkpoint
+
+        return getattr(_checkpoint, name)
+    raise AttributeError(f"module 'osvm.io' has no attribute {name!r}")

@@ -1,0 +1,291 @@
+"""What the kernel estimators share: solvers, machines, fitted attributes, state.
+
+A *solver* learns, a *machine* is what it has learnt.  `KernelClassifier` and its sisters
+check data and labels, hand a `Batch` to the solver that `solver` names, and read scores
+off the machine.  `SOLVERS` in `osvm.kernel` is the table of solvers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm import kernels
+from osvm._estimator.base import LabelIndex, OnlineEstimator, check_choice
+from osvm.kernel.cached.learner import CachedLearner, CachedMachine, refuse_cached_parameters
+from osvm._input.rows import RowSource
+from osvm.solvers import CachedSolver
+
+__all__ = ["Batch", "KernelEstimator", "Machine", "Solver", "streaming"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass
+class Batch:
+    """Checked examples.
+
+    Attributes
+    ----------
+    source : RowSource
+        The rows, for compiled code.
+    X : array or CSR matrix
+        The same rows, for `gamma="scale"`.
+    task : "classify", "regress" or "novelty"
+    labels : int32 array or None
+        Codes of the classes.
+    targets : float64 array or None
+        Numbers to predict.
+    weights : float64 array or None
+        Class and sample weights, multiplied.
+    index : LabelIndex or None
+        The classes known.
+    """
+
+    source: RowSource
+    X: Any
+    task: str
+    labels: Array | None = None
+    targets: Array | None = None
+    weights: Array | None = None
+    index: LabelIndex | None = None
+
+
+class Machine(Protocol):
+    """What a solver has learnt.  Support vectors come oldest first."""
+
+    n_support: int
+    n_outputs: int
+    t: float
+    intercept: Array
+
+    def decision(self, source: RowSource) -> Array:
+        """Scores with the intercept, (n, K)."""
+
+    def support_vectors(self) -> Any: ...
+
+    def alpha(self) -> Array:
+        """Coefficients, (n, K)."""
+
+    def get_state(self) -> tuple[dict[str, Any], dict[str, Array]]: ...
+
+
+class Solver(Protocol):
+    """A way to learn.  Methods raise before they change anything."""
+
+    streams: bool  # partial_fit goes on with new examples
+
+    def fit(self, model: Any, batch: Batch, machine: Any) -> Any:
+        """Learn a training set; `machine` is what to go on from (warm_start), or None."""
+
+    def partial_fit(self, model: Any, batch: Batch, machine: Any) -> Any:
+        """Learn from the batch once, in order; `machine` is None at first.
+
+        A solver that works in place restores `machine` when it raises.
+        """
+
+    def restore(
+        self, model: Any, n_features: int, index: LabelIndex | None, scalars: Any, arrays: Any
+    ) -> Any:
+        """The machine whose `get_state` gave these."""
+
+
+class streaming:
+    """A method that exists only while the estimator's solver learns streams."""
+
+    def __init__(self, method: Any) -> None:
+        self.method = method
+        self.__doc__ = method.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self.method
+        if isinstance(model.solver, CachedSolver | str):
+            name = getattr(model.solver, "name", model.solver)
+            if not getattr(model._solvers.get(name), "streams", True):
+                raise AttributeError(
+                    f"{self.name}: solver {name!r} learns a fixed training set; use fit, or "
+                    "solver='buffer' for a stream"
+                )
+        return self.method.__get__(model, owner)
+
+
+class KernelEstimator(OnlineEstimator):
+    """Base of KernelClassifier, KernelRegressor and KernelNovelty."""
+
+    _task: str
+    _solvers: dict[str, Solver]
+
+    # ------------------------------------------------------------------- parts
+
+    def _solver(self) -> Solver:
+        name = self.__dict__.get("solver", "buffer")
+        if isinstance(name, str) and name in self._solvers:
+            return self._solvers[name]
+        if isinstance(name, CachedSolver) and name.name in self._solvers:
+            return CachedLearner(name)
+        return self._solvers[check_choice("solver", name, self._solvers)]
+
+    def _kernel_part(self) -> kernels.Kernel:
+        """The kernel that the parameters name; parameters of other kernels are left out."""
+        if not isinstance(self.kernel, str):
+            return kernels.get(self.kernel)
+        known = kernels.parameters(self.kernel)
+        values = {"gamma": self.gamma, "coef0": self.coef0, "degree": self.degree}
+        return kernels.get(self.kernel, **{k: v for k, v in values.items() if k in known})
+
+    # ---------------------------------------------------------------- learning
+
+    def _learn(self, X: Any, batch: Batch, *, reset: bool) -> None:
+        """Fit, or one more batch; stores what came out."""
+        solver = self._solver()
+        if not isinstance(solver, CachedLearner):
+            refuse_cached_parameters(self)
+        known = self.__dict__
+        if reset:
+            before = known.get("_machine") if self.warm_start else None
+            if before is not None and before.n_features != batch.source.n_features:
+                raise ValueError("warm_start: X has another number of features than the model")
+            machine = solver.fit(self, batch, before)
+        else:
+            if not solver.streams:
+                raise ValueError(
+                    f"solver={self.solver!r} learns a fixed training set: use fit, or "
+                    "solver='buffer' for a stream"
+                )
+            machine = solver.partial_fit(self, batch, known.get("_machine"))
+        self._machine = machine
+        trained_with = getattr(self, "solver", "buffer")
+        self._trained_with = getattr(trained_with, "name", trained_with)
+        if reset or "n_features_in_" not in known:
+            self._set_features(X, batch.source)
+        self.t_ = int(machine.t)
+
+    def _scores(self, X: Any) -> Array:
+        """Raw scores, (n, K)."""
+        self._check_fitted()
+        source, rows = self._check_X(X)
+        scores: Array
+        if isinstance(self._machine, CachedMachine):
+            scores = self._machine.decision_rows(rows)
+        else:
+            scores = self._machine.decision(source)
+        return scores
+
+    # -------------------------------------------------------------- attributes
+
+    @property
+    def support_vectors_(self) -> Any:
+        """The rows in the expansion, oldest first; CSR when the model was fitted on CSR."""
+        self._check_fitted()
+        return self._machine.support_vectors()
+
+    @property
+    def dual_coef_(self) -> Array:
+        """Their coefficients, (K, n_support); one row for two classes."""
+        self._check_fitted()
+        return np.ascontiguousarray(self._machine.alpha().T)
+
+    @property
+    def n_support_(self) -> int:
+        """The number of rows in the expansion."""
+        self._check_fitted()
+        return int(self._machine.n_support)
+
+    @property
+    def intercept_(self) -> Array:
+        """The offset, one entry per output."""
+        self._check_fitted()
+        return np.array(self._machine.intercept)
+
+    @property
+    def support_(self) -> Array:
+        """Numbers of the support vectors among the training rows (cached outputs only)."""
+        return self._cached_attribute("support")
+
+    @property
+    def outputs_(self) -> Array:
+        """f on the training rows, (K, n), of the last coefficients (cached outputs only)."""
+        outputs = self._cached_attribute("outputs")
+        if outputs is None:
+            raise AttributeError(
+                "a single epoch keeps no outputs_: use keep_outputs=True of the solver"
+            )
+        return np.asarray(outputs)
+
+    @property
+    def n_iter_(self) -> int:
+        """Epochs made (cached outputs only)."""
+        return int(self._cached_attribute("n_iter"))
+
+    @property
+    def converged_(self) -> bool:
+        """Whether learning ended before the last epoch was over (cached outputs only)."""
+        return bool(self._cached_attribute("converged"))
+
+    @property
+    def column_stats_(self) -> dict[str, float]:
+        """Kernel columns "computed" and found in the cache, "hits" (cached outputs only)."""
+        found: dict[str, float] = self._cached_attribute("columns")
+        return found
+
+    def _cached_attribute(self, name: str) -> Any:
+        self._check_fitted()
+        if not isinstance(self._machine, CachedMachine):
+            raise AttributeError(f"{name} is known to solvers with cached outputs only")
+        return getattr(self._machine, name)
+
+    @property
+    def history_(self) -> dict[str, Array]:
+        """What `record=True` kept, one entry per example."""
+        self._check_fitted()
+        history = getattr(self._machine, "history", None)
+        if history is None:
+            raise AttributeError("history_ is kept with record=True only")
+        out: dict[str, Array] = history()
+        return out
+
+    # ------------------------------------------------------------------- state
+
+    def _get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        scalars = self._get_base_state()
+        machine, arrays = self._machine.get_state()
+        scalars["machine"] = machine
+        scalars["trained_with"] = self._trained_with
+        index = self.__dict__.get("_index")
+        scalars["labels"] = None if index is None else index.get_state()
+        balance = self.__dict__.get("_balance")
+        scalars["class_counts"] = None if balance is None else balance.counts.tolist()
+        return scalars, arrays
+
+    def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
+        index = None
+        if scalars["labels"] is not None:
+            index = LabelIndex.from_state(scalars["labels"])
+        name = check_choice("solver", scalars["trained_with"], self._solvers)
+        n_features = int(scalars["n_features_in"])
+        machine = self._solvers[name].restore(self, n_features, index, scalars["machine"], arrays)
+        self._set_base_state(scalars)
+        self._machine = machine
+        self._trained_with = name
+        if index is not None:
+            self._set_index(index)
+        if scalars["class_counts"] is not None:
+            from osvm._estimator.base import RunningBalance
+
+            self._balance = RunningBalance(scalars["class_counts"])
+
+    def _set_index(self, index: LabelIndex) -> None:
+        self._index = index
+        self.classes_ = index.classes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags

@@ -1,0 +1,389 @@
+"""NORMA and SVMD: the loop over examples of a kernel machine.
+
+Follows Vishwanathan, Schraudolph, Smola (JMLR 2006), Algorithm 2; equation numbers below
+are theirs.  One block of examples at a time: kernel values of the block with the buffer in
+one product, then the examples in order, each change of the buffer carried into the rest
+of the block, so the result is that of one example after the other.
+
+Invariants
+- The step size is adapted with the current gradient, then used.
+- (50) lacks the term of the Hessian, -eta decay chi f(x); it is here.
+- z after the update at x needs no second pass over the buffer: it is
+  dec decay z(x) - eta (reg f(x) + k(x, x) kappa (xi + decay chi)).
+- sigma of the nu-trick is -1 on a margin violation and 0 otherwise, for every loss.
+- Nothing changes when a score is not finite: the loop stops before that example.
+"""
+from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport exp
+from libc.stdint cimport int32_t
+
+from osvm.kernel.buffer.expansion cimport (
+    Buffer, N_VICTIMS, buffer_insert, buffer_shrink, kappa_dot, kappa_times, sums_fill,
+)
+from osvm.kernel.blocks cimport grow, tile_load_rows, tile_release
+from osvm.kernel.buffer.state cimport KernelState
+from osvm._parts.compiled cimport LossSpec, StepSpec
+from osvm._input.rows cimport RowSource
+from osvm.core.kernel cimport kernel_uses_dots
+from osvm.core.loss cimport (
+    LOSS_GRAPH_HINGE, Loss, loss_curvature_margin, loss_is_multi,
+    loss_value_xi_margin, mloss_curvature_times, mloss_value_xi,
+)
+from osvm.core.row cimport Row, Rows, rows_get
+from osvm.core.step cimport STEP_SMD, Step, smd_factor, step_clip, step_eta
+
+cdef enum Status:
+    DONE = 0
+    NO_MEMORY = -1
+    NOT_FINITE = -2
+
+cdef enum Task:
+    TASK_CLASSIFY = 0
+    TASK_REGRESS = 1
+    TASK_NOVELTY = 2
+
+TASKS = {"classify": TASK_CLASSIFY, "regress": TASK_REGRESS, "novelty": TASK_NOVELTY}
+
+# Numbers of one run: what the parameters say, and what is learnt beside f.
+cdef struct Learner:
+    const Loss *loss
+    const Step *step
+    int task
+    bint smd
+    bint offset
+    bint nu_trick
+    double reg
+    double cap              # of eta: 1/reg at most
+    double mu
+    double decay
+    double nu
+    double t
+    double eta
+    double epsilon
+    double eta_epsilon
+    double z_epsilon
+    double errors
+    double loss_sum
+    double *b
+    double *eta_b
+    double *z_b
+    double *work            # 8 K numbers
+    # one entry per example, or NULL
+    double *h_eta
+    double *h_loss
+    double *h_error
+    double *h_epsilon
+    double *h_prediction
+    Py_ssize_t *h_support
+
+
+cdef double count_error(const Learner *l, Py_ssize_t K, const double *score, Py_ssize_t label,
+                        double target, double *prediction) noexcept nogil:
+    """The mistake of this prediction: 0 or 1, or the absolute error of a regression."""
+    cdef Py_ssize_t k, best = 0
+    if l.task == TASK_REGRESS:
+        prediction[0] = score[0]
+        return score[0] - target if score[0] > target else target - score[0]
+    if l.task == TASK_NOVELTY:
+        prediction[0] = -1.0 if score[0] < l.epsilon else 1.0
+        return 1.0 if score[0] < l.epsilon else 0.0
+    if K == 1:
+        best = 1 if score[0] > 0.0 else 0
+    else:
+        for k in range(1, K):
+            if score[k] > score[best]:
+                best = k
+    prediction[0] = <double> best
+    return 0.0 if best == label else 1.0
+
+
+cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize_t label,
+                   double target, double weight) noexcept nogil:
+    """Example in column t of the block, the i-th of this run."""
+    cdef Py_ssize_t k, K = buf.K, n = buf.block.n
+    cdef double *f = l.work             # f(x), without the offset
+    cdef double *z = l.work + K         # z(x)
+    cdef double *score = l.work + 2 * K
+    cdef double *xi = l.work + 3 * K
+    cdef double *chi = l.work + 4 * K
+    cdef double *bend = l.work + 5 * K  # xi + decay chi, then coefficients of beta
+    cdef double *z_new = l.work + 6 * K
+    cdef double *add = l.work + 7 * K
+    cdef double value, gv, eta, dec, fg, fz, pi, sq_f, pull, error, prediction = 0.0, old, y
+    cdef double k_self = buf.tile.k_self[t]
+    cdef double reg = l.reg, decay = l.decay, xi_f = 0.0, chi_f = 0.0, total = 0.0
+    cdef bint any_xi = False
+    # prediction and loss
+    for k in range(K):
+        xi[k] = buf.a * buf.block.fa[k * n + t]
+        chi[k] = buf.p * buf.block.fa[k * n + t] + buf.q * buf.block.fb[k * n + t]
+    kappa_times(buf.kappa, K, xi, f)
+    if buf.trace:
+        kappa_times(buf.kappa, K, chi, z)
+    for k in range(K):
+        score[k] = f[k] + l.b[k]
+        total += score[k]
+    y = target
+    if l.task == TASK_CLASSIFY:
+        y = 1.0 if label == 1 else -1.0
+    if K == 1 and not loss_is_multi(l.loss):
+        value = loss_value_xi_margin(l.loss, y, score[0], l.epsilon, xi)
+    else:
+        value = mloss_value_xi(l.loss, K, label, score, l.epsilon, xi)
+    total += value + k_self
+    if not (total - total == 0.0):  # NaN or infinite
+        return NOT_FINITE
+    pull = weight * ((-1.0 if value > 0.0 else 0.0) + l.nu)
+    value *= weight
+    for k in range(K):
+        xi[k] *= weight
+        any_xi = any_xi or xi[k] != 0.0
+        xi_f += xi[k] * f[k]
+    error = count_error(l, K, score, label, target, &prediction)
+    # step size
+    if l.smd:
+        gv = reg * buf.pi                                                   # (48)
+        for k in range(K):
+            gv += xi[k] * z[k]
+        eta = step_clip(l.step, l.eta * smd_factor(l.mu, gv))               # (36)
+        if eta > l.cap:
+            eta = l.cap
+        if not (eta - eta == 0.0):
+            return NOT_FINITE
+    else:
+        eta = step_eta(l.step, l.t + 1.0)
+        if eta > l.cap:
+            eta = l.cap
+    dec = 1.0 - eta * reg
+    if dec < 0.0:
+        dec = 0.0
+    if l.smd:
+        # curvature (46), (47)
+        if K == 1 and not loss_is_multi(l.loss):
+            chi[0] = weight * loss_curvature_margin(l.loss, y, score[0], l.epsilon) * z[0]
+        else:
+            mloss_curvature_times(l.loss, K, label, score, z, l.epsilon, chi)
+            for k in range(K):
+                chi[k] *= weight
+        for k in range(K):
+            bend[k] = xi[k] + decay * chi[k]
+            chi_f += chi[k] * f[k]
+        # inner products, all with the old f and z
+        fg = reg * buf.sq_f + xi_f                                          # (51)
+        fz = dec * decay * buf.pi - eta * fg - eta * decay * chi_f          # (50)
+        kappa_times(buf.kappa, K, bend, z_new)
+        for k in range(K):
+            z_new[k] = dec * decay * z[k] - eta * (reg * f[k] + k_self * z_new[k])
+        pi = dec * fz                                                       # (49)
+        for k in range(K):
+            pi -= eta * xi[k] * z_new[k]
+        sq_f = (dec * dec * buf.sq_f - 2.0 * eta * dec * xi_f               # (52)
+                + eta * eta * k_self * kappa_dot(buf.kappa, K, xi, xi))
+        if not (pi + sq_f - (pi + sq_f) == 0.0):
+            return NOT_FINITE
+        buf.pi = pi
+        buf.sq_f = sq_f
+    # the expansion (35), (45)
+    buffer_shrink(buf, dec, decay, eta * reg)
+    if any_xi:
+        for k in range(K):
+            add[k] = -eta * xi[k]
+            bend[k] = -eta * bend[k] if l.smd else 0.0
+        if buffer_insert(buf, t, add, bend) < 0:
+            return NO_MEMORY
+    # offset and margin
+    if l.offset:
+        for k in range(K):
+            if l.smd:
+                l.eta_b[k] *= smd_factor(l.mu, xi[k] * l.z_b[k])            # (54)
+            else:
+                l.eta_b[k] = eta
+            l.b[k] -= l.eta_b[k] * xi[k]                                    # (53)
+            l.z_b[k] = decay * l.z_b[k] - l.eta_b[k] * xi[k]                # (55)
+    if l.nu_trick:
+        if l.smd:
+            l.eta_epsilon *= smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)  # (60)
+        else:
+            l.eta_epsilon = eta
+        old = l.epsilon
+        l.epsilon = old * exp(l.eta_epsilon * old * pull)                   # (59)
+        l.z_epsilon = (decay * l.z_epsilon                                  # (61)
+                       + l.eta_epsilon * old * pull * (1.0 + decay * l.z_epsilon))
+    l.t += 1.0
+    l.eta = eta
+    l.errors += error
+    l.loss_sum += value
+    if l.h_eta != NULL:
+        l.h_eta[i] = eta
+        l.h_loss[i] = value
+        l.h_error[i] = l.errors / l.t
+        l.h_epsilon[i] = old if l.nu_trick else l.epsilon
+        l.h_prediction[i] = prediction
+        l.h_support[i] = buf.store.n
+    return DONE
+
+
+cdef int learn_block(Learner *l, Buffer *buf, const Rows *rows, const Py_ssize_t *order,
+                     Py_ssize_t first, Py_ssize_t n, Py_ssize_t first_id, const int32_t *labels,
+                     const double *targets, const double *weights, Py_ssize_t record,
+                     Py_ssize_t *done) noexcept nogil:
+    """Examples first .. first + n - 1 of the order; `done` counts those learnt."""
+    cdef Py_ssize_t t, i, room = n if n > N_VICTIMS else N_VICTIMS
+    cdef int status = NO_MEMORY
+    done[0] = 0
+    if (grow(&buf.column, &buf.column_room, room * sizeof(double))
+            and tile_load_rows(&buf.store, &buf.tile, rows, order, first, n, first_id) == 0
+            and sums_fill(buf, &buf.tile, &buf.block) == 0):
+        status = DONE
+        for t in range(n):
+            i = first + t if order == NULL else order[first + t]
+            status = learn_one(l, buf, t, record + t, 0 if labels == NULL else labels[i],
+                               0.0 if targets == NULL else targets[i],
+                               1.0 if weights == NULL else weights[i])
+            if status != DONE:
+                break
+            done[0] += 1
+    tile_release(&buf.store, &buf.tile)
+    buf.block.n = 0
+    return status
+
+
+cdef Py_ssize_t choose_block(const Buffer *buf, Py_ssize_t n,
+                             Py_ssize_t asked) noexcept nogil:
+    """Examples of the next block: some milliseconds' work, so that an interrupt is prompt."""
+    cdef Py_ssize_t block = asked, most
+    cdef double work = buf.store.n + 1.0
+    if block <= 0:
+        block = 128 if buf.store.n >= 1024 else 64
+        if buf.store.sparse:
+            work *= 200.0
+        else:
+            work *= buf.store.d
+        if not kernel_uses_dots(buf.store.kernel):
+            work *= 1000.0
+        most = <Py_ssize_t> (1e9 / work)
+        if block > most:
+            block = most if most > 1 else 1
+    return block if block < n else n
+
+
+def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task="classify",
+          double reg, labels=None, targets=None, weights=None, order=None, nu=None,
+          bint offset=False, Py_ssize_t first_id=0, history=None, Py_ssize_t record=0,
+          Py_ssize_t block=0, Py_ssize_t start=0, Py_ssize_t stop=-1):
+    """Learn from the rows of X, in the order given; the number of examples learnt.
+
+    Parameters
+    ----------
+    labels : int32 array, for task "classify"
+    targets : float64 array, for task "regress"
+    weights : float64 array, optional
+    order : intp array, optional
+        Row numbers; the rows as they come by default.
+    nu : float, optional
+        The nu-trick: the margin is learnt.
+    offset : bool
+        Learn an offset.
+    first_id : int
+        Row i of X is column first_id + i of a precomputed kernel.
+    history : dict of arrays, optional
+        Filled from entry `record` on.
+    block : int
+        Examples at a time; 0 chooses.
+    start, stop : int
+        Part of the order to learn.
+
+    Raises
+    ------
+    FloatingPointError
+        A score overflowed; `args[1]` is the row.  Examples before it were learnt.
+    """
+    cdef Learner l
+    cdef Buffer *buf = &state.buf
+    cdef Py_ssize_t n, i = start, m, done = 0, nnz, k
+    cdef int status = DONE
+    cdef const int32_t[::1] label_view
+    cdef const double[::1] target_view, weight_view
+    cdef const Py_ssize_t[::1] order_view
+    cdef double[::1] h_eta, h_loss, h_error, h_epsilon, h_prediction
+    cdef Py_ssize_t[::1] h_support
+    cdef const int32_t *labels_ = NULL
+    cdef const double *targets_ = NULL
+    cdef const double *weights_ = NULL
+    cdef const Py_ssize_t *order_ = NULL
+    cdef Row row
+
+    n = X.n_rows
+    if order is not None:
+        order_view = order
+        n = len(order)
+        order_ = &order_view[0] if n else NULL
+    if stop < 0 or stop > n:
+        stop = n
+    if X.n_features != buf.store.d:
+        raise ValueError(f"rows of {X.n_features} features, expected {buf.store.d}")
+    if labels is not None:
+        label_view = labels
+        labels_ = &label_view[0]
+    if targets is not None:
+        target_view = targets
+        targets_ = &target_view[0]
+    if weights is not None:
+        weight_view = weights
+        weights_ = &weight_view[0]
+    if loss.loss.kind == LOSS_GRAPH_HINGE and loss.loss.n_labels != buf.K:
+        raise ValueError("the taxonomy's distances do not match the number of outputs")
+    l.loss = &loss.loss
+    l.step = &step.step
+    l.task = TASKS[task]
+    l.smd = step.step.kind == STEP_SMD
+    if l.smd != buf.trace:
+        raise ValueError("the machine was made for another kind of step size")
+    l.offset = offset
+    l.nu_trick = nu is not None
+    l.nu = nu if nu is not None else 0.0
+    l.reg = reg
+    l.cap = step.step.eta_max
+    if reg > 0.0 and l.cap > 1.0 / reg:
+        l.cap = 1.0 / reg
+    l.mu = step.step.mu
+    l.decay = step.step.decay
+    l.t, l.eta, l.errors, l.loss_sum = state.t, state.eta, state.errors, state.loss_sum
+    l.epsilon, l.eta_epsilon, l.z_epsilon = state.epsilon, state.eta_epsilon, state.z_epsilon
+    l.b, l.eta_b, l.z_b, l.work = state.b, state.eta_b, state.z_b, buf.work + 8 * buf.K
+    l.h_eta = l.h_loss = l.h_error = l.h_epsilon = l.h_prediction = NULL
+    l.h_support = NULL
+    if history is not None and stop > start:
+        h_eta, h_loss, h_error = history["eta"], history["loss"], history["error"]
+        h_epsilon, h_prediction = history["epsilon"], history["prediction"]
+        h_support = history["support"]
+        if record + stop - start > h_eta.shape[0]:
+            raise ValueError("the history is too short")
+        l.h_eta, l.h_loss, l.h_error = &h_eta[0], &h_loss[0], &h_error[0]
+        l.h_epsilon, l.h_prediction = &h_epsilon[0], &h_prediction[0]
+        l.h_support = &h_support[0]
+    try:
+        while i < stop and status == DONE:
+            m = choose_block(buf, stop - i, block)
+            nnz = 0
+            if buf.store.sparse:
+                for k in range(m):
+                    rows_get(&X.rows, i + k if order_ == NULL else order_[i + k], &row)
+                    nnz += row.count
+            state.reserve(buf.store.n + m, nnz)
+            with nogil:
+                status = learn_block(&l, buf, &X.rows, order_, i, m, first_id, labels_, targets_,
+                                     weights_, record + i - start, &done)
+            i += done
+            PyErr_CheckSignals()
+    finally:
+        state.t, state.eta, state.errors, state.loss_sum = l.t, l.eta, l.errors, l.loss_sum
+        state.epsilon, state.eta_epsilon, state.z_epsilon = l.epsilon, l.eta_epsilon, l.z_epsilon
+    state.kernel.raise_error()
+    loss.raise_error()
+    if status == NO_MEMORY:
+        raise MemoryError("not enough memory for a block of kernel values")
+    if status == NOT_FINITE:
+        raise FloatingPointError(
+            "a score is no longer finite", i if order_ == NULL else order_[i])
+    return i - start

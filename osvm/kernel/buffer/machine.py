@@ -1,0 +1,168 @@
+"""A kernel expansion with everything needed to go on learning, copy it and save it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm._estimator.base import check_choice, check_integer, generator_state, restore_generator
+from osvm.kernel.buffer.state import EVICTIONS, KernelState
+from osvm._input.rows import RowSource
+from osvm.kernels import Kernel
+
+__all__ = ["Backup", "BufferMachine", "copy_machine", "restore_machine"]
+
+Array = npt.NDArray[Any]
+_HISTORY = ("eta", "loss", "error", "epsilon", "prediction")
+
+
+class BufferMachine:
+    """A kernel expansion with everything needed to go on learning."""
+
+    def __init__(
+        self,
+        state: KernelState,
+        kernel: Kernel,
+        reg: float,
+        generator: np.random.Generator,
+        record: bool,
+    ) -> None:
+        self.state = state
+        self.kernel = kernel
+        self.reg = reg
+        self.generator = generator
+        self.n_features = state.n_features
+        self._chunks: dict[str, Array] | None = None
+        self._recorded = 0
+        if record:
+            self._chunks = {name: np.empty(0) for name in _HISTORY}
+            self._chunks["support"] = np.empty(0, np.intp)
+        self._plan: Any = None  # what the parameters came to, and the parameters
+
+    # what estimators read
+    @property
+    def n_support(self) -> int:
+        return int(self.state.n_support)
+
+    @property
+    def n_outputs(self) -> int:
+        return int(self.state.n_outputs)
+
+    @property
+    def t(self) -> float:
+        return float(self.state.t)
+
+    @property
+    def intercept(self) -> Array:
+        return self.state.intercept
+
+    def decision(self, source: RowSource) -> Array:
+        return self.state.decision(source)
+
+    def support_vectors(self) -> Any:
+        if self.kernel.name == "precomputed":
+            return self.state.ids()
+        return self.state.support_vectors()
+
+    def alpha(self) -> Array:
+        return self.state.alpha()
+
+    def history(self) -> dict[str, Array]:
+        if self._chunks is None:
+            raise AttributeError("history_ is kept with record=True only")
+        return {name: array[: self._recorded] for name, array in self._chunks.items()}
+
+    def room_to_record(self, n: int) -> dict[str, Array] | None:
+        """Arrays with room for n more entries."""
+        if self._chunks is None:
+            return None
+        need = self._recorded + n
+        if need > len(self._chunks["eta"]):
+            size = max(need, 2 * len(self._chunks["eta"]))
+            for name, old in self._chunks.items():
+                new = np.empty(size, old.dtype)
+                new[: self._recorded] = old[: self._recorded]
+                self._chunks[name] = new
+        return self._chunks
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        scalars, arrays = self.state.get_state()
+        scalars.update(
+            reg=self.reg,
+            generator=generator_state(self.generator),
+            eviction=self.state.eviction,
+            budget=self.state.budget,
+            record=self._chunks is not None,
+        )
+        if self._chunks is not None:
+            for name, array in self.history().items():
+                arrays[f"history_{name}"] = array.copy()
+        return scalars, arrays
+
+    def get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """For model files: refuses a kernel that no file can hold."""
+        scalars, arrays = self._state()
+        scalars["kernel"] = self.kernel.config()
+        return scalars, arrays
+
+    def __getstate__(self) -> dict[str, Any]:
+        scalars, arrays = self._state()
+        return {
+            "scalars": scalars,
+            "arrays": arrays,
+            "kernel": self.kernel,
+            "n_features": self.n_features,
+            "label_kernel": self.state.label_kernel,
+        }
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        made = restore_machine(**saved)
+        self.__dict__.update(made.__dict__)
+
+
+def restore_machine(
+    kernel: Kernel, n_features: int, label_kernel: Any, scalars: Any, arrays: Any
+) -> BufferMachine:
+    """The machine that gave these scalars and arrays."""
+    state = KernelState(
+        kernel.spec(n_features),
+        n_features,
+        check_integer("n_outputs", scalars["n_outputs"], 1),
+        float64=bool(scalars["float64"]),
+        sparse=bool(scalars["sparse"]),
+        budget=check_integer("budget", scalars["budget"], -1),
+        eviction=check_choice("eviction", scalars["eviction"], EVICTIONS),
+        trace=bool(scalars["trace"]),
+        label_kernel=label_kernel,
+    )
+    state.set_state(scalars, arrays)
+    generator = restore_generator(scalars["generator"])
+    machine = BufferMachine(state, kernel, float(scalars["reg"]), generator, scalars["record"])
+    if scalars["record"]:
+        n = len(arrays["history_eta"])
+        chunks = machine.room_to_record(n)
+        assert chunks is not None
+        for name in chunks:
+            chunks[name][:n] = arrays[f"history_{name}"]
+        machine._recorded = n
+    return machine
+
+
+def copy_machine(machine: BufferMachine) -> BufferMachine:
+    made = BufferMachine.__new__(BufferMachine)
+    made.__setstate__(machine.__getstate__())
+    return made
+
+
+class Backup:
+    """What partial_fit needs to undo a batch."""
+
+    def __init__(self, machine: BufferMachine) -> None:
+        self.saved = machine.state.get_state()
+        self.recorded = machine._recorded
+
+    def restore(self, machine: BufferMachine) -> None:
+        machine.state.set_state(*self.saved)
+        machine._recorded = self.recorded

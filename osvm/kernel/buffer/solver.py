@@ -1,0 +1,369 @@
+"""solver="buffer": NORMA and SVMD on a bounded kernel expansion.
+
+Follows Vishwanathan, Schraudolph, Smola (JMLR 2006); the step is in
+`osvm/kernel/buffer/loop.pyx`.  This file turns an estimator's parameters into the parts that
+the loop takes, and keeps the expansion, its history and its generator together.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm import losses, schedules
+from osvm._estimator.base import (
+    LabelIndex,
+    check_bool,
+    check_choice,
+    check_integer,
+    check_number,
+    make_generator,
+    resolve_reg,
+)
+from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
+from osvm.kernel.base import Batch
+from osvm.kernel.buffer.loop import learn
+from osvm.kernel.buffer.state import EVICTIONS, KernelState
+from osvm._parts.compiled import LossSpec, StepSpec
+from osvm._estimator.progress import make_progress
+from osvm._input.rows import RowSource
+from osvm.kernels import from_config as kernel_from_config
+from osvm.taxonomy import Taxonomy
+
+__all__ = ["BufferSolver"]
+
+Array = npt.NDArray[Any]
+_WITH_MARGIN = ("hinge", "multiclass_hinge", "graph_hinge", "novelty")
+
+
+@dataclass
+class _Plan:
+    """Parameters of an estimator, resolved."""
+
+    values: tuple[Any, ...]  # the parameters
+    loss_part: Any
+    multi: bool
+    nu: float | None
+    reg: float
+    offset: bool
+    schedule: schedules.Schedule
+    step: StepSpec
+    loss: LossSpec
+    label_kernel: Array | None = None
+
+
+_NAMES = (
+    "loss", "reg", "C", "kernel", "gamma", "degree", "coef0", "budget", "eviction", "schedule",
+    "eta0", "tau", "mu", "decay", "eta_min", "eta_max", "nu", "epsilon0", "eta0_epsilon",
+    "eta0_intercept", "fit_intercept", "taxonomy", "label_kernel", "record",
+)  # fmt: skip
+
+
+class BufferSolver:
+    """NORMA (any schedule of t) and SVMD (schedule "smd")."""
+
+    streams = True
+
+    # ---------------------------------------------------------------- learning
+
+    def fit(self, model: Any, batch: Batch, machine: Any) -> BufferMachine:
+        epochs = check_integer("epochs", model.epochs, 1)
+        shuffle = check_bool("shuffle", model.shuffle)
+        progress = make_progress(model.verbose)
+        if machine is not None:
+            plan, machine = self._plan_for(model, batch, copy_machine(machine))
+        else:
+            plan, machine = self._begin(model, batch, batch.source.n_rows)
+        if machine.kernel.name == "precomputed":
+            _check_square(batch.source)
+        n = batch.source.n_rows
+        for _ in range(epochs):
+            order = machine.generator.permutation(n).astype(np.intp) if shuffle else None
+            self._run(machine, plan, batch, order, 0, progress)
+        if progress is not None:
+            progress.finish()
+        return machine
+
+    def partial_fit(self, model: Any, batch: Batch, machine: Any) -> BufferMachine:
+        n = batch.source.n_rows
+        if machine is None:
+            plan, machine = self._begin(model, batch, None)
+            backup = None
+        else:
+            plan, grown = self._plan_for(model, batch, machine)
+            # one example is learnt or it is not; of several, the first might have been
+            backup = Backup(machine) if n > 1 and grown is machine else None
+            machine = grown
+        seen = int(machine.state.t)
+        progress = make_progress(model.verbose, start=seen) if model.verbose else None
+        try:
+            self._run(machine, plan, batch, None, seen, progress)
+        except BaseException:
+            if backup is not None:
+                backup.restore(machine)
+            raise
+        if progress is not None:
+            progress.finish()
+        return machine
+
+    def _run(
+        self,
+        machine: BufferMachine,
+        plan: _Plan,
+        batch: Batch,
+        order: Array | None,
+        first_id: int,
+        progress: Any,
+    ) -> None:
+        n = batch.source.n_rows
+        state = machine.state
+        history = machine.room_to_record(n)
+        start = 0
+        loss0, errors0 = state.loss_sum, state.errors
+        while start < n:
+            stop = n
+            if progress is not None:
+                stop = min(n, start + max(1, progress.next_at - int(state.t)))
+            try:
+                learn(
+                    state, batch.source, plan.loss, plan.step, task=batch.task, reg=plan.reg,
+                    labels=batch.labels, targets=batch.targets, weights=batch.weights,
+                    order=order, nu=plan.nu, offset=plan.offset, first_id=first_id,
+                    history=history, record=machine._recorded, start=start, stop=stop,
+                )  # fmt: skip
+            except FloatingPointError as error:
+                raise ValueError(
+                    f"learning diverged: the score of row {error.args[1]} is not finite. Lower "
+                    "eta0 or mu, raise reg, or scale X (e.g. to unit norm)."
+                ) from None
+            if history is not None:
+                machine._recorded += stop - start
+            start = stop
+            if progress is not None:
+                progress.add(
+                    int(state.t) - progress._n,
+                    loss=state.loss_sum - loss0,
+                    errors=state.errors - errors0 if batch.task != "regress" else None,
+                )
+                loss0, errors0 = state.loss_sum, state.errors
+
+    # -------------------------------------------------------------- parameters
+
+    def _begin(self, model: Any, batch: Batch, n_rows: int | None) -> tuple[_Plan, BufferMachine]:
+        """A new machine for these parameters and data."""
+        plan = _resolve(model, batch, n_rows)
+        budget = check_integer("budget", model.budget, 1, none=True)
+        eviction = check_choice("eviction", model.eviction, EVICTIONS)
+        kernel = model._kernel_part()
+        source = batch.source
+        if kernel.name == "precomputed" and source.sparse:
+            raise ValueError("a precomputed kernel must be a dense array: X.toarray()")
+        if source.sparse and source.n_features >= 2**31:
+            raise ValueError(
+                f"X has {source.n_features} features; kernel machines take at most 2**31 - 1: "
+                "hash the features to fewer columns"
+            )
+        kernel = kernel.resolve(batch.X)
+        state = KernelState(
+            kernel.spec(source.n_features),
+            source.n_features,
+            _count_outputs(plan, batch),
+            float64=batch.X.dtype != np.float32,
+            sparse=source.sparse,
+            budget=-1 if budget is None else budget,
+            eviction=eviction,
+            trace=plan.schedule.name == "smd",
+            label_kernel=plan.label_kernel,
+        )
+        state.eta = plan.step.eta if plan.schedule.name == "smd" else plan.step.next(1.0)
+        if plan.nu is not None:
+            state.epsilon = check_number("epsilon0", model.epsilon0, 0.0, low_open=True)
+        state.eta_epsilon = check_number("eta0_epsilon", model.eta0_epsilon, 0.0, low_open=True)
+        state.eta_intercept[:] = _eta_intercept(model)
+        record = check_bool("record", model.record)
+        generator = make_generator(getattr(model, "random_state", None))
+        machine = BufferMachine(state, kernel, plan.reg, generator, record)
+        machine._plan = plan
+        return plan, machine
+
+    def _plan_for(
+        self, model: Any, batch: Batch, machine: BufferMachine
+    ) -> tuple[_Plan, BufferMachine]:
+        """The plan of a machine that exists, and the machine: a larger copy for new labels."""
+        plan = machine._plan
+        values = model.__dict__
+        n_classes = 0 if batch.index is None else len(batch.index)
+        if (
+            plan is None
+            or not all(map(operator.is_, plan.values, map(values.get, _NAMES)))
+            or n_classes > max(machine.n_outputs, 2)
+            or (plan.multi and n_classes != machine.n_outputs)
+        ):
+            plan = _resolve(model, batch, batch.source.n_rows, machine.reg)
+            _check_unchanged(model, plan, machine)
+            outputs = _count_outputs(plan, batch)
+            if outputs != machine.n_outputs:
+                machine = copy_machine(machine)
+                _grow(machine.state, outputs, plan, _eta_intercept(model))
+            elif not _same(machine.state.label_kernel, plan.label_kernel):
+                machine = copy_machine(machine)
+                machine.state.set_label_kernel(plan.label_kernel)
+                machine.state.refresh()
+            machine._plan = plan
+        return plan, machine
+
+    def restore(
+        self, model: Any, n_features: int, index: LabelIndex | None, scalars: Any, arrays: Any
+    ) -> BufferMachine:
+        label_kernel = None
+        if index is not None:
+            label_kernel = _label_kernel(model, index, int(scalars["n_outputs"]))
+        kernel = kernel_from_config(scalars["kernel"])
+        return restore_machine(kernel, n_features, label_kernel, scalars, arrays)
+
+
+# ------------------------------------------------------------------ parameters
+
+
+def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = None) -> _Plan:
+    """Check the parameters and make the parts."""
+    part = losses.get(getattr(model, "loss", "novelty"))
+    if part.name in losses.names():
+        check_choice("loss", part.name, model._losses)
+    nu = check_number("nu", model.nu, 0.0, 1.0, low_open=True, high_open=True, none=True)
+    if nu is not None:
+        if part.name not in _WITH_MARGIN:
+            raise ValueError(
+                f"nu needs a loss with a margin ({', '.join(_WITH_MARGIN)}), not {part.name!r}"
+            )
+        if model.C is not None or (model.reg is not None and model.reg != 1.0):
+            raise ValueError("the nu-trick fixes reg at 1: give nu or reg (or C), not both")
+        reg = 1.0
+    elif reg is None or model.C is None:
+        reg = resolve_reg(model.reg, model.C, n_rows)
+    schedule = _schedule(model)
+    plan = _Plan(
+        values=tuple(map(model.__dict__.get, _NAMES)),
+        loss_part=part,
+        multi=isinstance(part, losses.MultiLoss),
+        nu=nu,
+        reg=reg,
+        offset=check_bool("fit_intercept", model.fit_intercept),
+        schedule=schedule,
+        step=schedule.spec(reg=reg, C=model.C, eta0=model.eta0, t0=0.0),
+        loss=_loss_spec(model, part, batch),
+    )
+    if batch.index is not None:
+        plan.label_kernel = _label_kernel(model, batch.index, _count_outputs(plan, batch))
+    return plan
+
+
+def _loss_spec(model: Any, part: Any, batch: Batch) -> LossSpec:
+    """The compiled loss; distances between the classes known for "graph_hinge"."""
+    if part.name == "graph_hinge" and batch.index is not None:
+        return part.spec(_taxonomy(model, part).distances(batch.index.classes.tolist()))
+    return part.spec()
+
+
+def _schedule(model: Any) -> schedules.Schedule:
+    """The schedule with the parameters of the estimator that were given."""
+    given = {name: getattr(model, name) for name in ("tau", "mu", "decay", "eta_min", "eta_max")}
+    given = {name: value for name, value in given.items() if value is not None}
+    cap = given.get("eta_max")
+    schedule = schedules.get(model.schedule)
+    if schedule.name != "smd" and cap is not None:
+        raise ValueError("eta_max is for schedule='smd'; other schedules are capped at 1/reg")
+    schedule = schedules.get(schedule, **given)
+    if getattr(schedule, "per_coordinate", False):
+        raise ValueError("smd: per_coordinate is for linear models; a kernel machine has one eta")
+    return schedule
+
+
+def _taxonomy(model: Any, part: Any) -> Taxonomy:
+    taxonomy = getattr(part, "taxonomy", None) or getattr(model, "taxonomy", None)
+    if not isinstance(taxonomy, Taxonomy):
+        raise ValueError(
+            "this needs taxonomy=..., an object from osvm.taxonomy, e.g. "
+            f"osvm.taxonomy.from_paths(labels); got {taxonomy!r}"
+        )
+    return taxonomy
+
+
+def _label_kernel(model: Any, index: LabelIndex, outputs: int) -> Array | None:
+    """The matrix between the outputs, or None for delta."""
+    given = getattr(model, "label_kernel", None)
+    if given is None or (isinstance(given, str) and given == "delta"):
+        return None
+    if outputs != len(index):
+        raise ValueError(
+            "label_kernel needs an output for each class: use a multi-output loss, e.g. "
+            "loss='multiclass_hinge'"
+        )
+    if isinstance(given, str):
+        check_choice("label_kernel", given, ["delta", "taxonomy"])
+        part = losses.get(model.loss)
+        return _taxonomy(model, part).kernel(index.classes.tolist())
+    matrix = np.array(given, dtype=np.float64, ndmin=2)
+    if matrix.shape != (outputs, outputs):
+        raise ValueError(f"label_kernel has shape {matrix.shape}, but there are {outputs} classes")
+    if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
+        raise ValueError("label_kernel must be finite and symmetric")
+    if np.linalg.eigvalsh(matrix)[0] < -1e-8 * max(1.0, np.abs(matrix).max()):
+        raise ValueError("label_kernel must be positive semi-definite")
+    return matrix
+
+
+def _eta_intercept(model: Any) -> float:
+    value = model.eta0_intercept if model.eta0_intercept is not None else model.eta0
+    return float(check_number("eta0_intercept", value, 0.0, low_open=True))
+
+
+def _count_outputs(plan: _Plan, batch: Batch) -> int:
+    n = 1 if batch.index is None else len(batch.index)
+    return n if plan.multi or n > 2 else 1
+
+
+def _check_unchanged(model: Any, plan: _Plan, machine: BufferMachine) -> None:
+    """Parameters that a running machine cannot change."""
+    state = machine.state
+    budget = check_integer("budget", model.budget, 1, none=True)
+    if (-1 if budget is None else budget) != state.budget or model.eviction != state.eviction:
+        raise ValueError("budget and eviction are fixed once learning has begun; use fit")
+    if (plan.schedule.name == "smd") != state.trace:
+        raise ValueError("schedule='smd' cannot be swapped with others in mid-stream; use fit")
+    kernel = model._kernel_part()
+    same = kernel == machine.kernel
+    if not same and isinstance(getattr(kernel, "gamma", None), str):
+        same = type(kernel) is type(machine.kernel)
+    if not same:
+        raise ValueError("the kernel is fixed once learning has begun; use fit")
+
+
+def _grow(state: KernelState, outputs: int, plan: _Plan, eta_intercept: float) -> None:
+    """More outputs: new ones start at 0; a binary machine becomes the pair (-f, f)."""
+    old = state.n_outputs
+    if old == 1 and not plan.multi:
+        transfer = np.zeros((1, outputs))
+        transfer[0, :2] = (-1.0, 1.0)
+    else:
+        transfer = np.eye(old, outputs)
+    state.grow_outputs(transfer, plan.label_kernel, eta_intercept)
+
+
+def _same(one: Array | None, other: Array | None) -> bool:
+    """Are these label kernels equal?"""
+    if one is None or other is None:
+        return one is other
+    return bool(np.array_equal(one, other))
+
+
+def _check_square(source: RowSource) -> None:
+    if source.n_rows != source.n_features:
+        raise ValueError(
+            "Precomputed metric requires shape (n_queries, n_indexed). Got "
+            f"({source.n_rows}, {source.n_features}): fit needs a square matrix."
+        )

@@ -1,0 +1,514 @@
+"""Owner of a kernel machine's memory: buffer, coefficients, offset, step sizes.
+
+Everything that learning changes is here, in numpy arrays that the compiled loop reads
+through pointers; memory grows between blocks only, with the GIL.
+
+Invariants
+- `get_state` gives everything: a machine made from it goes on bit for bit the same.  It
+  includes the sums known for the next evictions, since a fresh computation of them would
+  round differently.
+- Slots are not in order of age; whatever leaves this object (support vectors, dual
+  coefficients, saved rows) is, oldest first.
+"""
+import numpy as np
+
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from osvm.kernel.buffer.expansion cimport (
+    EVICT_CHANGE, EVICT_COEFFICIENT, EVICT_OLDEST, EVICT_TERM, N_VICTIMS, Sums, kappa_times,
+    sums_fill, sums_free, sums_reserve,
+)
+from osvm.kernel.blocks cimport Tile, tile_free, tile_load_rows, tile_release
+from osvm._parts.compiled cimport KernelSpec
+from osvm._input.rows cimport RowSource
+
+EVICTIONS = {
+    "fifo": EVICT_OLDEST,
+    "coefficient": EVICT_COEFFICIENT,
+    "term": EVICT_TERM,
+    "change": EVICT_CHANGE,
+}
+
+cdef enum:
+    PREDICT_BLOCK = 128
+
+_PER_SLOT = ("X", "start", "length", "sq", "k_self", "ids", "A", "B", "birth", "size", "row_sq")
+_SCALARS = ("a", "p", "q", "sq_f", "pi")
+_LEARNER = ("t", "eta", "epsilon", "eta_epsilon", "z_epsilon", "errors", "loss_sum")
+
+
+cdef class KernelState:
+    """A kernel expansion over at most `budget` rows, with its learner's numbers.
+
+    Parameters
+    ----------
+    kernel : KernelSpec
+    n_features, n_outputs : int
+    float64, sparse : bool
+        How rows are kept.
+    budget : int
+        -1 for no bound.
+    eviction : str
+        A key of `EVICTIONS`.
+    trace : bool
+        Keep beta, ||f||^2 and <f, z> (stochastic meta-descent).
+    label_kernel : (K, K) array, optional
+    """
+
+    def __cinit__(self, KernelSpec kernel, Py_ssize_t n_features, Py_ssize_t n_outputs, *,
+                  bint float64, bint sparse, Py_ssize_t budget=-1, eviction="fifo",
+                  bint trace=False, label_kernel=None):
+        memset(&self.buf, 0, sizeof(self.buf))
+        self.kernel = kernel
+        self.buf.store.kernel = &kernel.kernel
+        self.buf.store.f64 = float64
+        self.buf.store.sparse = sparse
+        self.buf.store.d = n_features
+        self.buf.K = n_outputs
+        self.buf.budget = budget
+        self.buf.eviction = EVICTIONS[eviction]
+        self.buf.trace = trace
+        self.buf.a = self.buf.q = 1.0
+        self.buf.clean_b = True
+        self.intercept = np.zeros(n_outputs)
+        self.eta_intercept = np.zeros(n_outputs)
+        self.z_intercept = np.zeros(n_outputs)
+        self.epsilon = 1.0
+        real = np.float64 if float64 else np.float32
+        d = 0 if sparse else n_features
+        self._arrays = {
+            "X": np.empty((0, d), real), "values": np.empty(0, real),
+            "columns": np.empty(0, np.int32), "start": np.empty(0, np.intp),
+            "length": np.empty(0, np.intp), "sq": np.empty(0, real), "k_self": np.empty(0),
+            "ids": np.empty(0, np.intp), "A": np.empty((0, n_outputs)),
+            "B": np.empty((0, n_outputs)), "birth": np.empty(0, np.intp), "size": np.empty(0),
+            "row_sq": np.empty(0), "victim_of": np.empty(0, np.int32),
+            "victim_slot": np.full(N_VICTIMS, -1, np.intp), "work": np.empty(16 * n_outputs),
+        }
+        self.set_label_kernel(label_kernel)
+        self._point()
+
+    def __dealloc__(self):
+        tile_free(&self.buf.tile)
+        tile_free(&self.buf.victim_tile)
+        sums_free(&self.buf.block)
+        sums_free(&self.buf.victims)
+        free(self.buf.column)
+
+    cdef void _point(self):
+        """Give the struct the addresses of the arrays."""
+        cdef dict a = self._arrays
+        cdef Py_ssize_t address
+
+        def where(name):
+            return a[name].ctypes.data
+
+        address = where("X")
+        self.buf.store.X = <void *> address
+        address = where("values")
+        self.buf.store.values = <void *> address
+        address = where("columns")
+        self.buf.store.columns = <int32_t *> address
+        address = where("start")
+        self.buf.store.start = <Py_ssize_t *> address
+        address = where("length")
+        self.buf.store.length = <Py_ssize_t *> address
+        address = where("sq")
+        self.buf.store.sq = <void *> address
+        address = where("k_self")
+        self.buf.store.k_self = <double *> address
+        address = where("ids")
+        self.buf.store.ids = <Py_ssize_t *> address
+        address = where("A")
+        self.buf.A = <double *> address
+        address = where("B")
+        self.buf.B = <double *> address
+        address = where("birth")
+        self.buf.birth = <Py_ssize_t *> address
+        address = where("size")
+        self.buf.size = <double *> address
+        address = where("row_sq")
+        self.buf.row_sq = <double *> address
+        address = where("victim_of")
+        self.buf.victim_of = <int32_t *> address
+        address = where("victim_slot")
+        self.buf.victim_slot = <Py_ssize_t *> address
+        address = where("work")
+        self.buf.work = <double *> address
+        self.buf.capacity = len(a["k_self"])
+        address = self.intercept.ctypes.data
+        self.b = <double *> address
+        address = self.eta_intercept.ctypes.data
+        self.eta_b = <double *> address
+        address = self.z_intercept.ctypes.data
+        self.z_b = <double *> address
+
+    # -------------------------------------------------------------- memory
+
+    cdef int reserve(self, Py_ssize_t slots, Py_ssize_t entries) except -1:
+        """Room for `slots` slots in all (the budget at most) and `entries` more entries."""
+        cdef dict a = self._arrays
+        cdef Py_ssize_t n = self.buf.store.n
+        cdef bint moved = False
+        if self.buf.budget >= 0 and slots > self.buf.budget:
+            slots = self.buf.budget
+        if slots > self.buf.capacity:
+            slots = max(slots, min(2 * self.buf.capacity,
+                                   self.buf.budget if self.buf.budget >= 0 else 1 << 62))
+            for name in (*_PER_SLOT, "victim_of"):
+                old = a[name]
+                new = np.zeros((slots, *old.shape[1:]), old.dtype)
+                new[:n] = old[:n]
+                a[name] = new
+            moved = True
+        if self.buf.store.sparse and self.buf.store.end + entries > len(a["values"]):
+            self._pack(entries)
+            moved = True
+        if moved:
+            self._point()
+        return 0
+
+    def _pack(self, entries):
+        """Copy the live entries to the front of an arena with room for `entries` more."""
+        cdef Py_ssize_t n = self.buf.store.n
+        a = self._arrays
+        start, length = a["start"][:n], a["length"][:n]
+        live = int(length.sum())
+        values = np.empty(live + max(live, entries), a["values"].dtype)
+        columns = np.empty(len(values), np.int32)
+        order = np.argsort(start, kind="stable")
+        ends = np.cumsum(length[order])
+        where = np.repeat(start[order] - (ends - length[order]), length[order]) + np.arange(live)
+        values[:live] = a["values"][where]
+        columns[:live] = a["columns"][where]
+        start[order] = ends - length[order]
+        a["values"], a["columns"] = values, columns
+        self.buf.store.end = live
+
+    def set_label_kernel(self, label_kernel):
+        """Another label kernel; `refresh` must follow where there are rows already."""
+        cdef double[:, ::1] kappa
+        if label_kernel is None:
+            self.label_kernel = None
+            self.buf.kappa = NULL
+            return
+        self.label_kernel = np.array(label_kernel, dtype=np.float64, order="C")
+        if self.label_kernel.shape != (self.buf.K, self.buf.K):
+            raise ValueError(f"the label kernel must be {self.buf.K} x {self.buf.K}, got shape "
+                             f"{self.label_kernel.shape}")
+        kappa = self.label_kernel
+        self.buf.kappa = &kappa[0, 0]
+
+    def grow_outputs(self, transfer, label_kernel, double eta_intercept):
+        """Go from K to K' outputs: coefficients times the K x K' matrix `transfer`.
+
+        Without label kernels the columns must keep inner products (unit vectors, or the +-1
+        of a binary machine that becomes one-vs-rest, where ||f||^2 and <f, z> double); with
+        one, inner products are computed anew.
+        """
+        cdef Py_ssize_t K = transfer.shape[1]
+        plain = self.label_kernel is None and label_kernel is None
+        fresh = ~np.any(transfer != 0, axis=0)
+        for name in ("A", "B"):
+            self._arrays[name] = np.ascontiguousarray(self._arrays[name] @ transfer)
+        for name in ("intercept", "z_intercept"):
+            setattr_(self, name, getattr(self, name) @ transfer)
+        steps = self.eta_intercept @ np.abs(transfer)
+        steps[fresh] = eta_intercept
+        self.eta_intercept = steps
+        self._arrays["work"] = np.empty(16 * K)
+        if self.buf.K == 1 and K > 1:  # f becomes (-f, f)
+            self.buf.sq_f *= 2.0
+            self.buf.pi *= 2.0
+            if self.buf.eviction != EVICT_OLDEST:
+                self._arrays["size"] *= 2.0
+        self.buf.K = K
+        self.buf.n_victims = 0
+        self.set_label_kernel(label_kernel)
+        self._point()
+        if not plain:
+            self.refresh()
+
+    def refresh(self):
+        """Compute ||f||^2, <f, z> and the sizes of the terms from the rows in the buffer."""
+        cdef Py_ssize_t n = self.buf.store.n
+        self.buf.n_victims = 0
+        if n == 0:
+            return
+        A = self._arrays["A"][:n]
+        turned = A if self.label_kernel is None else A @ self.label_kernel
+        if self.buf.eviction == EVICT_TERM:
+            self._arrays["size"][:n] = self._arrays["k_self"][:n] * np.sum(A * turned, axis=1)
+        elif self.buf.eviction != EVICT_OLDEST:
+            of = A if self.buf.eviction == EVICT_COEFFICIENT else turned
+            self._arrays["size"][:n] = np.sum(of * of, axis=1)
+        if not self.buf.trace:
+            return
+        rows = self.support_vectors()
+        source = (RowSource.csr(rows.data, rows.indices, rows.indptr, rows.shape[1])
+                  if self.buf.store.sparse else RowSource.dense(rows))
+        alpha = self.alpha()
+        self.buf.sq_f = max(0.0, np.sum(alpha * (self.decision(source) - self.intercept)))
+        self.buf.pi = np.sum(alpha * self.decision(source, True))
+
+    # -------------------------------------------------------------- reading
+
+    @property
+    def n_support(self):
+        return self.buf.store.n
+
+    @property
+    def n_outputs(self):
+        return self.buf.K
+
+    @property
+    def n_features(self):
+        return self.buf.store.d
+
+    @property
+    def budget(self):
+        return self.buf.budget
+
+    @property
+    def eviction(self):
+        return next(name for name, kind in EVICTIONS.items() if kind == self.buf.eviction)
+
+    @property
+    def trace(self):
+        return bool(self.buf.trace)
+
+    @property
+    def float64(self):
+        return bool(self.buf.store.f64)
+
+    @property
+    def sparse(self):
+        return bool(self.buf.store.sparse)
+
+    @property
+    def sq_norm(self):
+        """||f||^2, maintained (with the trace only)."""
+        return self.buf.sq_f
+
+    @property
+    def pi(self):
+        """<f, z>, maintained (with the trace only)."""
+        return self.buf.pi
+
+    def _by_age(self):
+        return np.argsort(self._arrays["birth"][:self.buf.store.n], kind="stable")
+
+    def alpha(self):
+        """Coefficients of f, oldest row first: (n, K)."""
+        return self.buf.a * self._arrays["A"][self._by_age()]
+
+    def beta(self):
+        """Coefficients of the trace z."""
+        order = self._by_age()
+        return self.buf.p * self._arrays["A"][order] + self.buf.q * self._arrays["B"][order]
+
+    def ids(self):
+        """Column numbers of the rows, for a precomputed kernel."""
+        return self._arrays["ids"][self._by_age()]
+
+    def support_vectors(self):
+        """The rows, oldest first, dense or CSR as they are kept."""
+        order = self._by_age()
+        a = self._arrays
+        if not self.buf.store.sparse:
+            return a["X"][order]
+        from scipy.sparse import csr_matrix
+        length = a["length"][order]
+        indptr = np.concatenate([[0], np.cumsum(length)])
+        first = indptr[:len(order)]
+        where = np.repeat(a["start"][order] - first, length) + np.arange(length.sum())
+        return csr_matrix((a["values"][where], a["columns"][where], indptr),
+                          shape=(len(order), self.buf.store.d))
+
+    def support_vectors_dense(self):
+        """The rows as a dense array."""
+        rows = self.support_vectors()
+        return rows.toarray() if self.buf.store.sparse else rows
+
+    def decision(self, RowSource X, bint trace=False):
+        """f(x) + b of each row, (n, K); z(x) instead with `trace`."""
+        cdef Py_ssize_t i = 0, b, k, m, n = X.n_rows, K = self.buf.K
+        cdef Tile tile
+        cdef Sums sums
+        cdef int status = 0
+        out = np.zeros((n, K))
+        cdef double[:, ::1] f = out
+        cdef const double[::1] offset = self.intercept
+        cdef double[::1] raw = np.empty(K)
+        if n == 0:
+            return out
+        memset(&tile, 0, sizeof(tile))
+        memset(&sums, 0, sizeof(sums))
+        try:
+            with nogil:
+                while i < n and status == 0:
+                    m = n - i if n - i < PREDICT_BLOCK else PREDICT_BLOCK
+                    status = tile_load_rows(&self.buf.store, &tile, &X.rows, NULL, i, m, 0)
+                    if status == 0:
+                        status = sums_fill(&self.buf, &tile, &sums)
+                    tile_release(&self.buf.store, &tile)
+                    if status < 0:
+                        break
+                    for b in range(m):
+                        for k in range(K):
+                            if trace:
+                                raw[k] = (self.buf.p * sums.fa[k * m + b]
+                                          + self.buf.q * sums.fb[k * m + b])
+                            else:
+                                raw[k] = self.buf.a * sums.fa[k * m + b]
+                        kappa_times(self.buf.kappa, K, &raw[0], &f[i + b, 0])
+                        if not trace:
+                            for k in range(K):
+                                f[i + b, k] += offset[k]
+                    i += m
+        finally:
+            tile_free(&tile)
+            sums_free(&sums)
+        if status < 0:
+            raise MemoryError("not enough memory for a block of kernel values")
+        self.kernel.raise_error()
+        return out
+
+    # -------------------------------------------------------------- state
+
+    def get_state(self):
+        """Scalars that JSON can hold, and arrays, of everything."""
+        cdef Py_ssize_t n = self.buf.store.n, m = self.buf.n_victims
+        a = self._arrays
+        scalars = {name: float(getattr(self, name)) for name in _LEARNER}
+        scalars.update(
+            a=self.buf.a, p=self.buf.p, q=self.buf.q, sq_f=self.buf.sq_f, pi=self.buf.pi,
+            n=n, head=self.buf.head, births=self.buf.births, n_victims=m,
+            n_outputs=self.buf.K, float64=bool(self.buf.store.f64),
+            sparse=bool(self.buf.store.sparse), trace=bool(self.buf.trace),
+        )
+        arrays = {name: a[name][:n].copy() for name in _PER_SLOT
+                  if name != "X" or not self.buf.store.sparse}
+        if self.buf.store.sparse:
+            arrays["values"] = a["values"][:self.buf.store.end].copy()
+            arrays["columns"] = a["columns"][:self.buf.store.end].copy()
+        for name in ("intercept", "eta_intercept", "z_intercept"):
+            arrays[name] = getattr(self, name).copy()
+        if m:
+            arrays["victim_slot"] = a["victim_slot"][:m].copy()
+            arrays["victim_kv"] = self._copy_victims(0, n * m, None)
+            arrays["victim_fa"] = self._copy_victims(1, self.buf.K * m, None)
+            arrays["victim_fb"] = self._copy_victims(2, self.buf.K * m, None)
+        return scalars, arrays
+
+    def _copy_victims(self, int which, Py_ssize_t count, source):
+        """Read (source None) or write one of the three arrays of the victims' sums."""
+        cdef void *memory = (self.buf.victims.kv if which == 0 else
+                             <void *> self.buf.victims.fa if which == 1 else
+                             <void *> self.buf.victims.fb)
+        cdef Py_ssize_t k
+        cdef bint f64 = self.buf.store.f64 or which > 0
+        cdef double[::1] out
+        if source is None:
+            result = np.empty(count)
+            out = result
+            for k in range(count):
+                out[k] = (<double *> memory)[k] if f64 else (<float *> memory)[k]
+            return result
+        out = np.array(source, dtype=np.float64).reshape(-1)
+        for k in range(count):
+            if f64:
+                (<double *> memory)[k] = out[k]
+            else:
+                (<float *> memory)[k] = <float> out[k]
+
+    def set_state(self, scalars, arrays):
+        """Restore what `get_state` gave, on a machine made with the same arguments."""
+        cdef Py_ssize_t n = scalars["n"], m = scalars["n_victims"], K = self.buf.K
+        cdef Py_ssize_t k
+        a = self._arrays
+        if (scalars["n_outputs"], scalars["float64"], scalars["sparse"], scalars["trace"]) != (
+                K, self.float64, self.sparse, bool(self.buf.trace)):
+            raise ValueError("the saved state belongs to another kind of kernel machine")
+        if n < 0 or (self.buf.budget >= 0 and n > self.buf.budget):
+            raise ValueError(f"{n} saved rows do not fit the budget {self.buf.budget}")
+        if not 0 <= m <= N_VICTIMS or not 0 <= scalars["head"] <= n:
+            raise ValueError("the saved state of the buffer is inconsistent")
+        fresh = {}
+        for name in _PER_SLOT:
+            if name == "X" and self.buf.store.sparse:
+                fresh[name] = np.empty((n, 0), a[name].dtype)
+                continue
+            shape = (n, *a[name].shape[1:])
+            fresh[name] = _take(arrays, name, shape, a[name].dtype)
+        if self.buf.store.sparse:
+            count = len(arrays["values"])
+            fresh["values"] = _take(arrays, "values", (count,), a["values"].dtype)
+            fresh["columns"] = _take(arrays, "columns", (count,), np.int32)
+            ends = fresh["start"] + fresh["length"]
+            if n and (fresh["start"].min() < 0 or fresh["length"].min() < 0
+                      or ends.max() > count):
+                raise ValueError("the saved rows are inconsistent")
+            if count and not 0 <= fresh["columns"].min() <= fresh["columns"].max() < (
+                    self.buf.store.d):
+                raise ValueError("the saved rows have columns out of range")
+        for name in ("intercept", "eta_intercept", "z_intercept"):
+            fresh[name] = _take(arrays, name, (K,), np.float64)
+        if m:
+            fresh["victim_slot"] = _take(arrays, "victim_slot", (m,), np.intp)
+            if fresh["victim_slot"].max() >= n:
+                raise ValueError("the saved state of the buffer is inconsistent")
+            for name, size in (("victim_kv", n * m), ("victim_fa", K * m), ("victim_fb", K * m)):
+                fresh[name] = _take(arrays, name, (size,), np.float64)
+        # all is well: store
+        for name in _LEARNER:
+            setattr_(self, name, float(scalars[name]))
+        self.buf.a, self.buf.p, self.buf.q = scalars["a"], scalars["p"], scalars["q"]
+        self.buf.sq_f, self.buf.pi = scalars["sq_f"], scalars["pi"]
+        self.buf.store.n, self.buf.head = n, scalars["head"]
+        self.buf.births, self.buf.n_victims = scalars["births"], 0
+        self.buf.clean_b = False
+        for name in ("intercept", "eta_intercept", "z_intercept"):
+            setattr_(self, name, fresh[name])
+        for name in _PER_SLOT:
+            a[name] = fresh[name]
+        a["victim_of"] = np.full(n, -1, np.int32)
+        if self.buf.store.sparse:
+            a["values"], a["columns"] = fresh["values"], fresh["columns"]
+            self.buf.store.end = len(fresh["values"])
+        self._point()
+        if m:
+            a["victim_slot"][:m] = fresh["victim_slot"]
+            for k in range(m):
+                if fresh["victim_slot"][k] >= 0:
+                    a["victim_of"][fresh["victim_slot"][k]] = k
+            if not sums_reserve(&self.buf, &self.buf.victims, N_VICTIMS):
+                raise MemoryError
+            self.buf.victims.n = self.buf.n_victims = m
+            self._copy_victims(0, n * m, fresh["victim_kv"])
+            self._copy_victims(1, K * m, fresh["victim_fa"])
+            self._copy_victims(2, K * m, fresh["victim_fb"])
+
+
+def setattr_(KernelState state, name, value):
+    """Set one of the read-only attributes."""
+    if name == "intercept":
+        state.intercept = value
+    elif name == "eta_intercept":
+        state.eta_intercept = value
+    elif name == "z_intercept":
+        state.z_intercept = value
+    else:
+        setattr(state, name, value)
+
+
+def _take(arrays, name, shape, dtype):
+    """A checked copy of a saved array."""
+    array = np.array(arrays[name], dtype=dtype, order="C")
+    if array.shape != shape:
+        raise ValueError(f"saved array {name!r} has shape {array.shape}, expected {shape}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"saved array {name!r} is not finite")
+    return array

@@ -1,0 +1,372 @@
+"""The kernel classifier: labels, weights, every way to learn.
+
+Source: Vishwanathan, Schraudolph, Smola, "Step Size Adaptation in Reproducing Kernel
+Hilbert Space" (JMLR 2006) for the bounded buffer; `osvm.solvers` names those of the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm import losses
+from osvm._input import validate
+from osvm._estimator.base import LabelIndex, RunningBalance, resolve_class_weight
+from osvm.kernel.buffer.solver import BufferSolver
+from osvm.kernel.cached.learner import learners
+from osvm._estimator.compat import ClassifierMixin
+from osvm.kernel.base import Batch, KernelEstimator, Solver, streaming
+
+__all__ = ["SOLVERS", "KernelClassifier"]
+
+Array = npt.NDArray[Any]
+
+# Every way to learn a kernel classifier: name -> solver.
+SOLVERS: dict[str, Solver] = {"buffer": BufferSolver(), **learners()}
+
+
+class KernelClassifier(ClassifierMixin, KernelEstimator):
+    """Kernel classifier that learns one example at a time.
+
+    Minimises ``reg/2 ||f||² + mean loss(y, f(x) + b)`` over functions of a kernel's
+    space by stochastic gradient descent, with the last `budget` examples that moved f.
+    The step size adapts itself (`schedule="smd"`: SVMD) or follows a schedule (NORMA).
+
+    Parameters
+    ----------
+    loss : str or object, default "hinge"
+        "hinge", "squared_hinge", "perceptron", "logistic", "modified_huber" (one-vs-rest
+        for more than two classes), "multiclass_hinge", "graph_hinge" (needs `taxonomy`),
+        "softmax", or a loss of your own (see :mod:`osvm.losses`).
+    reg : float, optional
+        The regulariser; 1e-4 unless `C` is given, 1 with `nu`.
+    C : float, optional
+        Instead of `reg`: ``reg = 1/(C n)``.
+    kernel : str, object or callable, default "rbf"
+        "linear", "rbf", "polynomial", "sigmoid", "cosine", "precomputed", or a function
+        of two sets of rows.
+    gamma : float, "scale" or "auto", default "scale"
+        "scale" is read off the data of the first call: give a number when streaming.
+    degree : int, default 3
+    coef0 : float, default 0.0
+    budget : int or None, default 512
+        Rows in the expansion at most; None for no bound.
+    eviction : {"fifo", "coefficient", "term", "change"}, default "fifo"
+        Who leaves a full buffer: the oldest row, the one with the smallest coefficients,
+        with the smallest term in the kernel's space, or whose loss changes f least over
+        the rows in the buffer.
+    schedule : str or object, default "smd"
+        The step size: "smd" (stochastic meta-descent), "inverse_sqrt", "inverse_time",
+        "bottou", "kecman", "constant".
+    eta0 : float, default 0.1
+        The first step size.
+    tau : float, optional
+        Of "inverse_sqrt".
+    mu, decay, eta_min, eta_max : float, optional
+        Of "smd": meta step size, memory of the trace (the paper's lambda), floor and cap
+        of the step size.  Every step size is capped at ``1/reg``: beyond it, shrinking
+        would flip the sign of f.
+    nu : float, optional
+        The nu-trick: learn the margin, so that about this fraction of the examples
+        violates it.  For hinges; `reg` is 1.
+    epsilon0 : float, default 1.0
+        The margin to begin with, under `nu`.
+    eta0_epsilon : float, default 1.0
+        The first step size of the margin, which adapts by itself.
+    eta0_intercept : float, optional
+        The first step size of the intercept; `eta0` by default.
+    fit_intercept : bool, default False
+    epochs : int, default 5
+        Passes over the data in `fit`.
+    shuffle : bool, default True
+        Visit the rows in a new random order in each epoch of `fit`.
+    random_state : int, Generator or RandomState, optional
+    class_weight : dict or "balanced", optional
+        While streaming, "balanced" goes by the counts so far.
+    taxonomy : Taxonomy, optional
+        From :mod:`osvm.taxonomy`, for "graph_hinge" and `label_kernel="taxonomy"`.
+    label_kernel : "delta", "taxonomy" or matrix, optional
+        How outputs share what they learn; a matrix is ordered as `classes_`.
+    solver : str or object, default "buffer"
+        "buffer" learns a stream with a bounded expansion.  The others learn a fixed training
+        set and keep its outputs: "ol_svm", "norma_cached", "pegaz", "kernel_perceptron",
+        "ballseptron", "alma", "kernel_adatron", "lasvm", or an object of
+        :mod:`osvm.solvers`.  They read C (or reg), kernel, fit_intercept, epochs, shuffle,
+        class_weight and the three parameters below, and refuse those of "buffer".
+    warm_start : bool, default False
+        `fit` goes on from the present model.
+    verbose : bool, default False
+        Print progress at examples 1, 2, 4, 8, ...
+    record : bool, default False
+        Keep `history_`.
+    average : bool, default False
+        Predict by the average of the coefficients over all steps (cached outputs).
+    tol : float, optional
+        Largest violation that "kernel_adatron" and "lasvm" leave; 1e-3 by default.
+    cache_mb : float, default 200.0
+        Memory for kernel columns (cached outputs).
+
+    Attributes
+    ----------
+    classes_ : array
+        Sorted in `fit`; new labels of a stream come at the end.
+    support_vectors_ : array or CSR matrix, oldest first
+    dual_coef_ : array, shape (1, m) for two classes, else (K, m), with m support vectors
+    intercept_ : array
+    n_support_ : int
+    t_ : int
+        Examples seen.
+    history_ : dict of arrays
+        With `record`: "eta" (step size used), "loss" (before the update), "error"
+        (running error of test-then-train), "support" (rows in the buffer), "epsilon"
+        (margin) and "prediction" (code of the class predicted before the update).
+
+    Notes
+    -----
+    `partial_fit` gives the same model however a stream is cut into batches, up to the
+    rounding of sums that are taken in blocks.  An error, or an interrupt, leaves the
+    model as it was before the call.
+
+    Examples
+    --------
+    >>> import numpy as np, osvm
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 2))
+    >>> y = np.where(np.hypot(*X.T) < 1, "in", "out")
+    >>> model = osvm.KernelClassifier(gamma=1.0, random_state=0).fit(X, y)
+    >>> model.predict([[0.1, 0.0], [2.0, 1.0]]).tolist()
+    ['in', 'out']
+    """
+
+    _task = "classify"
+    _losses = (
+        "hinge",
+        "squared_hinge",
+        "perceptron",
+        "logistic",
+        "modified_huber",
+        "multiclass_hinge",
+        "graph_hinge",
+        "softmax",
+    )
+    _solvers = SOLVERS
+
+    def __init__(
+        self,
+        loss: Any = "hinge",
+        *,
+        reg: float | None = None,
+        C: float | None = None,
+        kernel: Any = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        budget: int | None = 512,
+        eviction: str = "fifo",
+        schedule: Any = "smd",
+        eta0: float = 0.1,
+        tau: float | None = None,
+        mu: float | None = None,
+        decay: float | None = None,
+        eta_min: float | None = None,
+        eta_max: float | None = None,
+        nu: float | None = None,
+        epsilon0: float = 1.0,
+        eta0_epsilon: float = 1.0,
+        eta0_intercept: float | None = None,
+        fit_intercept: bool = False,
+        epochs: int = 5,
+        shuffle: bool = True,
+        random_state: Any = None,
+        class_weight: Any = None,
+        taxonomy: Any = None,
+        label_kernel: Any = None,
+        solver: Any = "buffer",
+        warm_start: bool = False,
+        verbose: bool | int = False,
+        record: bool = False,
+        average: bool = False,
+        tol: float | None = None,
+        cache_mb: float = 200.0,
+    ) -> None:
+        self.loss = loss
+        self.reg = reg
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.budget = budget
+        self.eviction = eviction
+        self.schedule = schedule
+        self.eta0 = eta0
+        self.tau = tau
+        self.mu = mu
+        self.decay = decay
+        self.eta_min = eta_min
+        self.eta_max = eta_max
+        self.nu = nu
+        self.epsilon0 = epsilon0
+        self.eta0_epsilon = eta0_epsilon
+        self.eta0_intercept = eta0_intercept
+        self.fit_intercept = fit_intercept
+        self.epochs = epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.class_weight = class_weight
+        self.taxonomy = taxonomy
+        self.label_kernel = label_kernel
+        self.solver = solver
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.record = record
+        self.average = average
+        self.tol = tol
+        self.cache_mb = cache_mb
+
+    # ---------------------------------------------------------------- learning
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
+        """Learn from all rows, `epochs` times.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame, shape (n, d)
+        y : array of n labels
+        sample_weight : array of n weights, optional
+
+        Returns
+        -------
+        self
+        """
+        name = type(self).__name__
+        source, rows = self._check_X(X, reset=True)
+        if y is None:
+            raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
+        labels = validate.check_y_classes(y, source.n_rows, estimator_name=name)
+        index = LabelIndex.of(labels)
+        if len(index) < 2:
+            raise ValueError(
+                "fit needs at least two classes, but y holds one class only "
+                f"({index.classes.tolist()[0]!r})"
+            )
+        if self.warm_start and "_index" in self.__dict__ and self._index != index:
+            raise ValueError("warm_start: y has other classes than the model; use partial_fit")
+        codes = index.encode(labels)
+        weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+        by_class = resolve_class_weight(self.class_weight, index, codes, weight)
+        if by_class is not None:
+            weight = by_class[codes] if weight is None else weight * by_class[codes]
+        batch = Batch(source, rows, "classify", labels=codes, weights=weight, index=index)
+        self._learn(X, batch, reset=True)
+        self._set_index(index)
+        self.__dict__.pop("_balance", None)
+        return self
+
+    @streaming
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> KernelClassifier:
+        """Learn from these rows once, in their order.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame, shape (n, d)
+        y : array of n labels
+            New labels make the model grow.
+        classes : array, optional
+            Labels to expect; scikit-learn wants them at the first call, here they are
+            optional.
+        sample_weight : array of n weights, optional
+
+        Returns
+        -------
+        self
+        """
+        known = self.__dict__
+        name = type(self).__name__
+        source, rows = self._check_X(X)
+        if y is None:
+            raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
+        labels = validate.check_y_classes(y, source.n_rows, estimator_name=name)
+        index = known.get("_index")
+        if classes is not None:
+            expected = LabelIndex.of(validate.check_y_classes(classes, estimator_name=name))
+            if index is None:
+                index = expected
+            elif set(expected.classes.tolist()) - set(index.classes.tolist()):
+                index, _ = index.grown(expected.classes)
+        if index is None:
+            index = LabelIndex.of(labels)
+            codes = index.encode(labels)
+        elif classes is not None:
+            codes = index.encode(labels)
+        else:
+            index, codes = index.grown(labels)
+        weight = validate.check_sample_weight(sample_weight, source.n_rows)
+        balance = known.get("_balance")
+        if self.class_weight is not None:
+            if self.class_weight == "balanced":
+                by_row, balance = (balance or RunningBalance()).weigh(codes, len(index))
+                weight = by_row if weight is None else weight * by_row
+            else:
+                by_class = resolve_class_weight(self.class_weight, index, strict=False)
+                assert by_class is not None
+                weight = by_class[codes] if weight is None else weight * by_class[codes]
+        batch = Batch(source, rows, "classify", labels=codes, weights=weight, index=index)
+        self._learn(X, batch, reset=False)
+        if index is not known.get("_index"):
+            self._set_index(index)
+        if balance is not None:
+            self._balance = balance
+        return self
+
+    # -------------------------------------------------------------- prediction
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores: (n,) for two classes, positive for the second; else (n, K)."""
+        scores = self._scores(X)
+        if len(self.classes_) > 2:
+            return scores
+        if scores.shape[1] == 2:
+            return scores[:, 1] - scores[:, 0]
+        return scores[:, 0]
+
+    def predict(self, X: Any) -> Array:
+        """The label with the largest score; the first of equals."""
+        scores = self.decision_function(X)
+        if scores.ndim == 2:
+            codes = scores.argmax(axis=1)
+        elif len(self.classes_) == 1:
+            codes = np.zeros(len(scores), dtype=np.intp)
+        else:
+            codes = (scores > 0).astype(np.intp)
+        return self.classes_[codes]
+
+    @property
+    def predict_proba(self) -> Any:
+        """Probabilities of the classes, (n, K): losses "logistic" and "softmax" only."""
+        part = losses.get(self.loss)
+        if not hasattr(part, "probability"):
+            raise AttributeError(
+                f"loss {part.name!r} defines no probability; use loss='logistic' or 'softmax'"
+            )
+        return self._predict_proba
+
+    def _predict_proba(self, X: Any) -> Array:
+        scores = self._scores(X)
+        part = losses.get(self.loss)
+        if isinstance(part, losses.Softmax):
+            return part.probability(scores)
+        p = np.asarray(part.probability(scores))
+        if scores.shape[1] == 1:
+            return np.hstack([1.0 - p, p]) if len(self.classes_) > 1 else np.ones((len(p), 1))
+        return p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+    @property
+    def predict_log_proba(self) -> Any:
+        """Logarithm of `predict_proba`."""
+        probability = self.predict_proba
+        return lambda X: np.log(probability(X))

@@ -1,0 +1,229 @@
+"""ALMA_p: a linear classifier that approaches the largest margin in any p-norm.
+
+Source: Gentile, "A new approximate maximal margin classification algorithm" (JMLR 2001), as
+surveyed by Vishwanathan, Schraudolph and Smola (JMLR 2006), section 3.  Large p suits targets
+that need few of many features.  The kernel form (p = 2 only) is solver "alma" of
+:class:`osvm.KernelClassifier`; `osvm.recipes.alma` gives either.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osvm._input import validate
+from osvm.linear.alma_loop import AlmaState
+from osvm._estimator.base import (
+    LabelIndex,
+    OnlineEstimator,
+    check_bool,
+    check_integer,
+    check_number,
+    make_generator,
+)
+from osvm.kernel.cached.learner import split_outputs
+from osvm._estimator.compat import ClassifierMixin
+
+__all__ = ["AlmaClassifier"]
+
+Array = NDArray[Any]
+
+
+class AlmaClassifier(ClassifierMixin, OnlineEstimator):
+    """Approximate large margin algorithm for the p-norm, on dense or sparse rows.
+
+    Every row counts with p-norm 1 and the weights stay within the ball of q-norm 1
+    (1/p + 1/q = 1); there is no offset.
+
+    Parameters
+    ----------
+    p : float, default=2.0
+        Norm of the rows, at least 2.
+    slack : float, default=0.9
+        Aim at (1 - slack) of the largest margin; 1 is the p-norm perceptron.
+    margin, step : float, optional
+        Gentile's B and C; sqrt(8)/slack and sqrt(2) by default.
+    epochs : int, default=1
+        Passes over the rows in `fit`; it ends after one without a correction.
+    shuffle : bool, default=False
+        Take the rows in a new random order in each epoch.
+    random_state : int or Generator, optional
+
+    Attributes
+    ----------
+    classes_ : array
+    coef_ : array, (1, d) for two classes, else (K, d)
+    intercept_ : array of zeros
+    t_ : int
+        Examples seen.
+    n_corrections_ : int
+
+    Examples
+    --------
+    >>> from osvm.linear.alma import AlmaClassifier
+    >>> X, y = [[2.0, 0.0, 1.0], [0.0, 2.0, 1.0]], ["left", "right"]
+    >>> AlmaClassifier(p=4).fit(X, y).predict([[1.0, 0.0, 0.0]]).tolist()
+    ['left']
+    """
+
+    def __init__(
+        self,
+        p: float = 2.0,
+        *,
+        slack: float = 0.9,
+        margin: float | None = None,
+        step: float | None = None,
+        epochs: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.p = p
+        self.slack = slack
+        self.margin = margin
+        self.step = step
+        self.epochs = epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> AlmaClassifier:
+        """Learn from all rows, `epochs` times at most."""
+        source, labels = self._check(X, y, reset=True)
+        index = LabelIndex.of(labels)
+        if len(index) < 2:
+            raise ValueError(
+                "fit needs at least two classes, but y holds one class only "
+                f"({index.classes.tolist()[0]!r})"
+            )
+        Y = split_outputs(index.encode(labels), len(index))
+        state = self._new_state(len(Y), source.n_features)
+        epochs = check_integer("epochs", self.epochs, 1)
+        generator = make_generator(self.random_state)
+        shuffle = check_bool("shuffle", self.shuffle)
+        seen = 0
+        for _ in range(epochs):
+            order = generator.permutation(source.n_rows) if shuffle else np.arange(source.n_rows)
+            made = state.learn(source, Y, order.astype(np.intp, copy=False))
+            seen += source.n_rows
+            if made == 0:
+                break
+        self._store(X, source, state, index, seen)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> AlmaClassifier:
+        """Learn from these rows once, in their order; the first call names all `classes`."""
+        known = self.__dict__
+        source, labels = self._check(X, y, reset=False)
+        index = known.get("_index")
+        if index is None:
+            if classes is None:
+                raise ValueError("the first call of partial_fit needs classes")
+            index = LabelIndex.of(validate.check_y_classes(classes))
+            if len(index) < 2:
+                raise ValueError("classes must name at least two labels")
+            state = self._new_state(len(index) if len(index) > 2 else 1, source.n_features)
+        else:
+            state = known["_state"].copy()
+        Y = split_outputs(index.encode(labels), len(index))
+        state.learn(source, Y, np.arange(source.n_rows, dtype=np.intp))
+        self._store(X, source, state, index, known.get("t_", 0) + source.n_rows)
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """w.x: (n,) for two classes, else (n, K)."""
+        self._check_fitted()
+        _, rows = self._check_X(X)
+        scores = np.asarray(rows @ self.coef_.T)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> Array:
+        """The label with the largest score; the first of equals."""
+        scores = self.decision_function(X)
+        codes = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
+        labels: Array = self.classes_[codes]
+        return labels
+
+    # ------------------------------------------------------------------ helpers
+
+    def _check(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Array]:
+        name = type(self).__name__
+        source, _ = self._check_X(X, reset=reset)
+        if y is None:
+            raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
+        return source, validate.check_y_classes(y, source.n_rows, estimator_name=name)
+
+    def _new_state(self, n_outputs: int, d: int) -> AlmaState:
+        p = check_number("p", self.p, 2)
+        slack = check_number("slack", self.slack, 0, 1, low_open=True)
+        margin = check_number("margin", self.margin, 0, low_open=True, none=True)
+        step = check_number("step", self.step, 0, low_open=True, none=True)
+        return AlmaState(
+            n_outputs,
+            d,
+            p,
+            slack,
+            np.sqrt(8.0) / slack if margin is None else margin,
+            np.sqrt(2.0) if step is None else step,
+        )
+
+    def _store(self, X: Any, source: Any, state: AlmaState, index: LabelIndex, seen: int) -> None:
+        self._set_features(X, source)
+        self._index = index
+        self.classes_ = index.classes
+        self._state = state
+        self.coef_ = state.weights()
+        self.intercept_ = np.zeros(len(self.coef_))
+        self.n_corrections_ = int((state.count - 1).sum())
+        self.t_ = seen
+
+    # -------------------------------------------------------------------- state
+
+    def _get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        scalars = self._get_base_state()
+        state = self._state
+        scalars.update(
+            labels=self._index.get_state(),
+            p=state.p,
+            slack=state.slack,
+            margin=state.margin,
+            step=state.step,
+        )
+        return scalars, {
+            "raw": state.raw,
+            "scale": state.scale,
+            "power": state.power,
+            "count": state.count,
+        }
+
+    def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
+        index = LabelIndex.from_state(scalars["labels"])
+        outputs = len(index) if len(index) > 2 else 1
+        d = int(scalars["n_features_in"])
+        if arrays["raw"].shape != (outputs, d):
+            raise ValueError("the weights have another shape than the classes and features")
+        state = AlmaState(1, 1, scalars["p"], scalars["slack"], scalars["margin"], scalars["step"])
+        state.set_arrays(*(arrays[name] for name in ("raw", "scale", "power", "count")))
+        self._set_base_state(scalars)
+        self._index, self._state = index, state
+        self.classes_ = index.classes
+        self.coef_ = state.weights()
+        self.intercept_ = np.zeros(outputs)
+        self.n_corrections_ = int((state.count - 1).sum())
+
+    def __getstate__(self) -> dict[str, Any]:
+        saved = dict(self.__dict__)
+        state = saved.pop("_state", None)
+        if state is not None:
+            numbers = (state.p, state.slack, state.margin, state.step)
+            saved["_numbers"] = numbers
+            saved["_arrays"] = (state.raw, state.scale, state.power, state.count)
+        return saved
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        saved = dict(saved)
+        numbers, arrays = saved.pop("_numbers", None), saved.pop("_arrays", None)
+        self.__dict__.update(saved)
+        if numbers is not None:
+            self._state = AlmaState(1, 1, *numbers)
+            self._state.set_arrays(*arrays)

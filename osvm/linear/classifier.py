@@ -1,0 +1,486 @@
+"""The linear classifier: labels to targets, scores to labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm import losses, schedules
+from osvm._input import validate
+from osvm._estimator.base import (
+    LabelIndex,
+    RunningBalance,
+    check_bool,
+    check_choice,
+    check_class_weight,
+    resolve_class_weight,
+)
+from osvm._estimator.compat import ClassifierMixin, available_if, with_callbacks
+from osvm._input.labels import count_codes
+from osvm.linear.base import LinearEstimator
+from osvm.linear.dual_fit import fit_dual
+from osvm.linear.training import Plan
+from osvm.linear.platt import Platt
+from osvm._input.rows import RowSource
+from osvm.linear.learner import SGDLearner
+
+__all__ = ["LinearClassifier", "encode_targets"]
+
+Array = npt.NDArray[Any]
+
+
+class LinearClassifier(ClassifierMixin, LinearEstimator):
+    """Linear classifier that learns one example at a time.
+
+    Minimises ``reg/2 ||w||² + mean loss(y, w.x + b)``.  The intercept b is never
+    regularised.  Two classes make one weight vector; more classes are learnt in
+    one pass, one-vs-rest for binary losses, jointly for the others.
+
+    Parameters
+    ----------
+    loss : str or object, default "hinge"
+        "hinge", "squared_hinge", "perceptron", "logistic", "modified_huber",
+        "multiclass_hinge", "graph_hinge" (needs `taxonomy`), "softmax", or a loss
+        of your own (see :mod:`osvm.losses`).
+    solver : {"sgd", "dual"}, default "sgd"
+        "dual" is dual coordinate ascent for "hinge" and "squared_hinge": `fit` solves the
+        problem until the duality gap is below `tol` (1e-3 of the objective by default)
+        or `epochs` are over.  It closes the last percent where SGD crawls.
+    reg : float, optional
+        The regulariser; 1e-4 unless `C` is given.
+    C : float, optional
+        Instead of `reg`: ``reg = 1/(C n)``.
+    schedule : str or object, default "bottou"
+        The step size: "bottou" ``1/(reg (t0 + t))`` with t0 found from the data,
+        "inverse_time" ``1/(reg t)``, "inverse_sqrt", "kecman", "constant".
+    eta0 : float, default 0.1
+        First step size, for the schedules that have one.
+    project : bool or float, default False
+        Keep ``||w|| <= 1/sqrt(reg)``, or within the given radius.
+    average : bool or int, default False
+        Predict with the average of all iterates, or of those from this example on.
+    batch_size : int or "full", default 1
+        Examples whose gradients are averaged for one step; "full" is all of them.
+    normalize : bool, default False
+        Divide each row by its norm, without a copy.
+    fit_intercept : bool, default True
+    epochs : int, default 5
+        Passes over the data in `fit`.
+    tol : float, optional
+        Stop `fit` when two epochs in a row lower the objective by less than this
+        fraction.  The objective is the true one, which costs a pass.
+    shuffle : bool or "full", default True
+        Visit the rows in a random order in `fit`: within windows of random blocks,
+        which is kind to the cache, or in a uniform permutation ("full").
+    random_state : int, Generator or RandomState, optional
+    class_weight : dict or "balanced", optional
+        While streaming, "balanced" goes by the counts so far.
+    taxonomy : object, optional
+        From :mod:`osvm.taxonomy`, for "graph_hinge".
+    probability : bool, default False
+        Give `predict_proba` for any loss, by Platt scaling: a sigmoid per output, learnt
+        online from the score that each example has before its step.
+    warm_start : bool, default False
+        `fit` goes on from the present weights.
+    n_jobs : int, optional
+        Threads; -1 for all cores.  They share the rows of a prediction, and in training
+        the outputs of a one-vs-rest model (from 16 classes on), which gives bit for bit
+        the model of one thread.  Small data stay in one thread.
+    lock_free : bool, default False
+        Share out the rows in training as well: `n_jobs` threads change the same weights
+        without waiting for each other.  For any loss, also with two classes; **not
+        deterministic**, two runs differ about as much as two orders of the rows.  Does
+        not go with `project`, `average`, `batch_size`, `probability` and `record`.
+    verbose : bool, default False
+        Print progress at examples 1, 2, 4, 8, ...
+    record : bool, default False
+        Keep `history_`.
+    callback : callable, optional
+        Called as ``callback(model, epoch)`` after each epoch of `fit`; returning
+        True stops.
+
+    Attributes
+    ----------
+    classes_ : array
+        Sorted in `fit`; new labels of a stream come at the end.
+    coef_ : array, shape (1, d) for two classes, else (K, d)
+    intercept_ : array, shape (1,) or (K,)
+    t_ : int
+        Examples seen.
+    n_epochs_ : int
+        Passes that the last `fit` made.
+    objective_ : array
+        After each epoch, with `tol`.
+    dual_gap_ : float or array of K
+        With ``solver="dual"``: how far above the minimum the objective can be.
+    dual_coef_ : array of n, or None
+        With ``solver="dual"`` and two classes: ``w = sum_i dual_coef_[i] y_i x_i``.
+    dual_history_ : list of dicts
+        With ``solver="dual"``: primal, dual and gap per epoch, for each output.
+    history_ : dict of arrays
+        With `record`: "eta", "loss" (before the update) and "error" (running error
+        of test-then-train), one entry per example.
+
+    Examples
+    --------
+    >>> import numpy as np, osvm
+    >>> X = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.8]])
+    >>> y = ["sport", "sport", "film", "film"]
+    >>> model = osvm.LinearClassifier(reg=0.1, random_state=0).fit(X, y)
+    >>> model.predict([[0.8, 0.3]]).tolist()
+    ['sport']
+    """
+
+    _losses = (
+        "hinge",
+        "squared_hinge",
+        "perceptron",
+        "logistic",
+        "modified_huber",
+        "multiclass_hinge",
+        "graph_hinge",
+        "softmax",
+    )
+    _error_kind = "class"
+    _one_target = "label"
+
+    _index: LabelIndex
+    _balance: RunningBalance
+
+    def __init__(
+        self,
+        loss: Any = "hinge",
+        *,
+        solver: str = "sgd",
+        reg: float | None = None,
+        C: float | None = None,
+        schedule: Any = "bottou",
+        eta0: float = 0.1,
+        project: bool | float = False,
+        average: bool | int = False,
+        batch_size: int | str = 1,
+        normalize: bool = False,
+        fit_intercept: bool = True,
+        epochs: int = 5,
+        tol: float | None = None,
+        shuffle: bool | str = True,
+        random_state: Any = None,
+        class_weight: Any = None,
+        taxonomy: Any = None,
+        probability: bool = False,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        lock_free: bool = False,
+        verbose: bool | int = False,
+        record: bool = False,
+        callback: Any = None,
+    ) -> None:
+        self._keep(locals())
+
+    # ------------------------------------------------------------------ learning
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
+        """Learn from all rows, `epochs` times.
+
+        Parameters
+        ----------
+        X : CSR matrix, array or data frame, shape (n, d)
+        y : array of n labels
+        sample_weight : array of n weights, optional
+
+        Returns
+        -------
+        self
+        """
+        source, rows = self._open(X, reset=True)
+        labels = validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
+        index = LabelIndex.of(labels)
+        if len(index) < 2:
+            raise ValueError(
+                f"fit needs at least two classes, but y holds one class only "
+                f"({index.classes.tolist()[0]!r})"
+            )
+        codes = index.encode(labels)
+        weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+        by_class = resolve_class_weight(self.class_weight, index, codes, weight)
+        if by_class is not None:
+            weight = by_class[codes] if weight is None else weight * by_class[codes]
+        if self.warm_start and "_index" in self.__dict__ and self._index != index:
+            raise ValueError("warm_start: y has other classes than the model; use partial_fit")
+        plan = self._resolve_plan(source.n_rows, self._distances(index))
+        n_out = self._n_out(len(index), plan)
+        targets = encode_targets(codes, n_out)
+        labels_seen = {
+            "_index": index,
+            "_balance": RunningBalance(count_codes(codes, len(index))),
+        }
+        data = (X, y, sample_weight)
+        if check_choice("solver", self.solver, ["sgd", "dual"]) == "dual":
+            validate.check_values(source, rows, type(self).__name__)
+            learner, solved = fit_dual(
+                self, plan, source, targets, n_out, self._weight_dtype(rows), weight
+            )
+            self._store(X, source, learner, plan.with_usual_t0(), None)
+            for name, value in {**labels_seen, **solved}.items():
+                setattr(self, name, value)
+            return self
+        self._fit_targets(data, source, rows, targets, n_out, plan, weight, **labels_seen)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> LinearClassifier:
+        """Learn from the next rows of a stream, in their order.
+
+        Cutting a stream into other blocks gives the same model bit for bit.  A
+        label that was not seen before makes the model grow.
+
+        Parameters
+        ----------
+        X : CSR matrix, array or data frame, shape (n, d)
+        y : array of n labels
+        classes : array, optional
+            All labels, if they are known at the first call.
+        sample_weight : array of n weights, optional
+
+        Returns
+        -------
+        self
+        """
+        if classes is None and sample_weight is None and self._learn_row(X, y):
+            return self
+        source, rows = self._open(X)
+        labels = validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
+        weight = None
+        if sample_weight is not None:
+            weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
+        known = self.__dict__
+        index = known.get("_index")
+        if index is None:
+            index = LabelIndex.of(labels if classes is None else np.asarray(classes))
+            if classes is not None:
+                index.encode(labels)  # labels outside of `classes` are an error
+        elif classes is not None and not set(np.asarray(classes).tolist()) <= set(
+            index.classes.tolist()
+        ):
+            index, _ = index.grown(validate.check_y_classes(classes))
+        index, codes = index.grown(labels)
+        balance = known.get("_balance") or RunningBalance()
+        if self.class_weight is not None:
+            check_class_weight(self.class_weight)
+            if isinstance(self.class_weight, str):
+                by_example, balance = balance.weigh(codes, len(index))
+            else:
+                by_class = resolve_class_weight(self.class_weight, index, strict=False)
+                assert by_class is not None  # it is None for class_weight=None only
+                by_example = by_class[codes]
+            weight = by_example if weight is None else weight * by_example
+        learner, plan, n_out = self._stream_learner(source, rows, index)
+        platt = self._stream_platt(n_out)
+        targets = encode_targets(codes, n_out)
+        self._learn_block(source, learner, targets, weight, platt, plan.curvature)
+        self._platt = platt
+        if known.get("_learner") is not learner:
+            self._store(X, source, learner, plan, known.get("_rng"))
+        else:
+            self._changed()
+        self._index, self._balance = index, balance
+        return self
+
+    def _stream_learner(
+        self, source: RowSource, rows: Any, index: LabelIndex
+    ) -> tuple[Any, Plan, int]:
+        """The learner for the next block: the present one, a wider one, or a new one."""
+        known = self.__dict__
+        if "_learner" not in known:
+            plan = self._resolve_plan(None, self._distances(index)).for_stream(source)
+            n_out = self._n_out(len(index), plan)
+            return plan.learner(source.n_features, n_out, self._weight_dtype(rows)), plan, n_out
+        plan, learner = self._plan, self._learner
+        n_out = self._n_out(len(index), plan)
+        if n_out == learner.weights.n_out:
+            return learner, plan, n_out
+        plan = self._resolve_plan(None, self._distances(index)) if plan.delta is not None else plan
+        if not isinstance(learner, SGDLearner):
+            raise ValueError(
+                "schedule='smd' cannot take new labels in mid-stream: name all of them in the "
+                "first call, partial_fit(..., classes=...)"
+            )
+        wide = learner.with_outputs(n_out)
+        wide.set_parts(*plan.specs())
+        return wide, plan, n_out
+
+    def _new_platt(self, n_out: int) -> Platt | None:
+        if not check_bool("probability", self.probability):
+            return None
+        if schedules.get(self.schedule).name == "smd":
+            raise ValueError("probability=True does not go with schedule='smd'")
+        if self.warm_start and self._platt is not None:
+            return self._platt.copy()
+        return Platt(n_out)
+
+    def _stream_platt(self, n_out: int) -> Platt | None:
+        """A copy of the sigmoids for the next block, grown with the outputs."""
+        if not self.probability:
+            return None
+        if self._platt is None:
+            return self._new_platt(n_out)
+        if len(self._platt.state) == n_out:
+            return self._platt.copy()
+        return self._platt.with_outputs(n_out)
+
+    @staticmethod
+    def _n_out(n_classes: int, plan: Plan) -> int:
+        """One score for two classes, unless the loss compares the scores of all."""
+        if plan.multi_loss:
+            return max(n_classes, 2)
+        return n_classes if n_classes > 2 else 1
+
+    def _distances(self, index: LabelIndex) -> Array | None:
+        """Label distances of the graph loss."""
+        name = self.loss if isinstance(self.loss, str) else getattr(self.loss, "name", "")
+        if name != losses.GraphHinge.name:
+            if self.taxonomy is not None:
+                raise ValueError(f"taxonomy is for loss='graph_hinge', not {self.loss!r}")
+            return None
+        if self.taxonomy is None:
+            raise ValueError("loss='graph_hinge' needs taxonomy=, see osvm.taxonomy")
+        return self.taxonomy.distances(index.classes.tolist())
+
+    # ---------------------------------------------------------------- predicting
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores: one per row for two classes (positive means ``classes_[1]``), else K.
+
+        Parameters
+        ----------
+        X : CSR matrix, array or data frame, shape (n, d)
+
+        Returns
+        -------
+        array, shape (n,) or (n, K)
+        """
+        scores = self._scores(X)
+        if scores.shape[1] == 1:
+            return scores[:, 0]
+        if len(self._index) == 2:
+            return scores[:, 1] - scores[:, 0]
+        return scores[:, : len(self._index)]
+
+    def predict(self, X: Any) -> Array:
+        """The label with the largest score; the first of equals.
+
+        Parameters
+        ----------
+        X : CSR matrix, array or data frame, shape (n, d)
+
+        Returns
+        -------
+        array of n labels
+        """
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self._index.decode(np.minimum(codes, len(self._index) - 1))
+
+    def _has_probability(self) -> bool | str:
+        """True when there are probabilities, else what to do."""
+        loss = self._plan.loss if "_plan" in self.__dict__ else losses.get(self.loss)
+        if self.probability or hasattr(loss, "probability"):
+            return True
+        return (
+            f"loss {loss.name!r} defines no probability; use probability=True, or the loss "
+            "'logistic' or 'softmax'"
+        )
+
+    @available_if(_has_probability)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes: the loss's own, or by Platt scaling.
+
+        Parameters
+        ----------
+        X : CSR matrix, array or data frame, shape (n, d)
+
+        Returns
+        -------
+        array, shape (n, K)
+        """
+        self._check_fitted()
+        scores = self._scores(X)
+        loss = self._plan.loss
+        if self.probability:
+            if self._platt is None:
+                raise ValueError(
+                    "the model was trained with probability=False: train it again, or some more "
+                    "with partial_fit"
+                )
+            p = self._platt.probability(scores)
+        elif self._plan.multi_loss:
+            return loss.probability(scores)[:, : len(self._index)]
+        else:
+            p = loss.probability(scores)
+        if scores.shape[1] == 1:
+            return np.column_stack([1.0 - p[:, 0], p[:, 0]])[:, : len(self._index)]
+        p = p[:, : len(self._index)]
+        total = p.sum(axis=1, keepdims=True)
+        return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0)
+
+    # ---------------------------------------------------------------- attributes
+
+    @property
+    def classes_(self) -> Array:
+        return self._need_attribute("_index").classes
+
+    @property
+    def coef_(self) -> Any:
+        """The weights that prediction uses."""
+        self._need_attribute("_index")
+        return self._shown_coef(self._as_binary(self._weights_array(self._averaged)))
+
+    @property
+    def last_coef_(self) -> Any:
+        """The last iterate; the same as `coef_` without averaging."""
+        self._need_attribute("_index")
+        return self._shown_coef(self._as_binary(self._weights_array(False)))
+
+    @property
+    def intercept_(self) -> Array:
+        """The intercepts that prediction uses."""
+        self._need_attribute("_index")
+        learner = self._learner
+        b = learner.average_intercept() if self._averaged else learner.intercept.copy()
+        return self._as_binary(b[:, None])[:, 0]
+
+    def _as_binary(self, per_output: Array) -> Array:
+        """Two outputs of a two-class model as one."""
+        if per_output.shape[0] == 2 and len(self._index) <= 2:
+            return per_output[1:] - per_output[:1]
+        return per_output
+
+    # --------------------------------------------------------------------- state
+
+    def _get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        scalars, arrays = super()._get_state()
+        scalars["classes"] = self._index.get_state()
+        scalars["class_counts"] = self._balance.counts.tolist()
+        return scalars, arrays
+
+    def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
+        index = LabelIndex.from_state(scalars["classes"])
+        super()._set_state(scalars, arrays)
+        self._index = index
+        self._balance = RunningBalance(scalars["class_counts"])
+
+    def _restored_delta(self, scalars: dict[str, Any]) -> Array | None:
+        return self._distances(LabelIndex.from_state(scalars["classes"]))
+
+
+def encode_targets(codes: Array, n_out: int) -> Array:
+    """Codes as -1/+1 for one output, as they are for several."""
+    if n_out == 1:
+        targets = 2.0 * codes  # several times quicker than np.where
+        targets -= 1.0
+        return targets
+    return np.ascontiguousarray(codes, dtype=np.int32)

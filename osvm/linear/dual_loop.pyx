@@ -1,0 +1,312 @@
+"""Dual coordinate ascent on one binary problem: epochs, order, shrinking, stopping.
+
+Minimises ``reg/2 ||w||^2 + 1/n sum_i c_i loss(y_i (w.x_i + b))`` for the hinge and the
+squared hinge to a proven relative duality gap.  The steps, the dual problem and the
+treatment of the offset are written down in `osvm/linear/dual_steps.pxd`; this file holds
+what surrounds them:
+
+- each epoch visits the active rows in random order, permuted within windows of 16
+  random blocks of 64 neighbouring rows, so that memory is read almost in file order;
+- rows whose dual variable sits at a bound and is pushed against it rest for up to three
+  epochs, and are shrunk (set aside) by the bounds of Hsieh et al. (2008);
+- the sum of the rows' own gaps at their visits estimates the duality gap; when the
+  estimate is low enough, one pass over all rows computes the true gap, and either
+  proves convergence or puts the wrongly shrunk rows back.
+
+Weights and dual variables belong together at every moment, so that an interrupted run
+leaves a usable model.
+"""
+from cpython.exc cimport PyErr_CheckSignals
+
+import numpy as np
+
+from libc.math cimport INFINITY, sqrt
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from osvm.linear.dual_steps cimport (
+    BLOCK, WINDOW, Dual, DualCheck, drop_idle, dual_check_rows, dual_move_center,
+    dual_start_epoch, dual_visits, fill_window, full_sq_norm, shuffle32,
+)
+from osvm._input.rows cimport RowSource
+from osvm.linear.weights cimport ScaledVector
+from osvm.core.row cimport Row, rows_get
+from osvm.core.svec cimport svec_axpy, svec_recompute_norm, svec_reset, svec_sq_norm
+# A pass over all rows after so many times their number of visits, so that rows that
+# were shrunk by mistake do not wait until the others are solved.
+cdef enum:
+    CHECK_VISITS = 10
+
+
+cdef class DualProblem:
+    """One binary problem while it is being solved; `osvm.linear.dual` makes them.
+
+    Parameters
+    ----------
+    X : RowSource
+    y : int8 array of -1 and +1
+    weight : float64 array or None
+        c_i; not negative.
+    reg : float
+    squared, shrinking, shuffle : bool
+    bias_sq : float
+        0: no offset; else the square of the constant feature.
+    free_offset : bool
+        The offset has no penalty, and `bias_sq` is the multipliers' step.
+    weights : ScaledVector
+        sum alpha_i y_i x_i on entry; the result afterwards.
+    alpha : float64 array
+        Dual variables, changed in place.
+    intercept : float
+        Where a free offset starts.
+    sq : float32 array
+        ||x_i||^2 where known, negative elsewhere; filled in on the way.
+    seed : int
+    """
+
+    cdef Dual p
+    cdef DualCheck check
+    cdef RowSource X
+    cdef ScaledVector weights
+    cdef object y, weight, alpha, scratch     # the arrays behind p's pointers
+    cdef float[::1] sq
+    cdef unsigned char[:, ::1] flags        # idle, quiet, rest
+    cdef int64_t[::1] active
+    cdef int32_t[::1] blocks
+    cdef int64_t[::1] window
+    cdef Py_ssize_t n_active, n_visits, chunk     # n_visits: since the last full pass
+    cdef uint64_t random
+    cdef bint shuffle, free_offset
+    cdef readonly double reg
+    cdef public bint stopped       # set from another thread: stop soon
+
+    def __init__(self, RowSource X, signed char[::1] y, weight, double reg, bint squared,
+                 bint shrinking, bint shuffle, double bias_sq, bint free_offset,
+                 ScaledVector weights, double[::1] alpha, double intercept, float[::1] sq,
+                 uint64_t seed):
+        cdef Py_ssize_t n = X.rows.n_rows, n_blocks = (n + BLOCK - 1) // BLOCK
+        cdef double[::1] weight_view
+        cdef double[::1] scratch
+        cdef Py_ssize_t nnz = X._buffers[0].shape[0] if X.sparse else n * X.rows.n_features
+        self.X = X
+        self.y, self.weight, self.alpha, self.weights = y, weight, alpha, weights
+        self.scratch = np.zeros(X.rows.n_features)
+        scratch = self.scratch
+        self.sq = sq
+        self.flags = np.zeros((3, n), np.uint8)
+        self.active = np.arange(n, dtype=np.int64)
+        self.blocks = np.empty(n_blocks, np.int32)
+        self.window = np.empty(WINDOW, np.int64)
+        self.n_active = n
+        self.chunk = max(16, <Py_ssize_t> (2e6 / max(nnz / <double> n, 1.0)))
+        self.random = seed
+        self.shuffle, self.free_offset, self.reg = shuffle, free_offset, reg
+        self.p.X = &X.rows
+        self.p.y = &y[0]
+        self.p.weight = NULL
+        if weight is not None:
+            weight_view = weight
+            self.p.weight = &weight_view[0]
+        self.p.alpha = &alpha[0]
+        self.p.sq = &sq[0]
+        self.p.idle, self.p.quiet = &self.flags[0, 0], &self.flags[1, 0]
+        self.p.rest = &self.flags[2, 0]
+        self.p.w = weights.w.v
+        self.p.scratch = &scratch[0]
+        self.p.kind = weights.w.kind
+        self.p.squared = squared
+        self.p.shrinking = shrinking
+        self.p.cap = 1.0 / (reg * n)
+        self.p.bias_sq = bias_sq
+        self.p.upper = INFINITY
+        self.p.lower = -INFINITY
+        self.p.bad_row = -1
+        self.rebuild()
+        self.p.center = intercept - bias_sq * self.p.r if free_offset else 0.0
+        self.p.b = self.p.center + bias_sq * self.p.r
+
+    cdef int rebuild(self) except -1:
+        """w and r from alpha, which is first brought within its bounds."""
+        cdef Py_ssize_t i, n = self.X.rows.n_rows
+        cdef double cap
+        cdef Row x
+        self.p.r = 0.0
+        svec_reset(&self.weights.w)
+        for i in range(n):
+            if self.p.alpha[i] == 0.0:
+                continue
+            cap = self.p.cap if self.p.weight == NULL else self.p.cap * self.p.weight[i]
+            if cap == 0.0 or (self.p.alpha[i] > cap and not self.p.squared):
+                self.p.alpha[i] = cap
+            self.p.r += self.p.alpha[i] * self.p.y[i]
+            rows_get(&self.X.rows, i, &x)
+            svec_axpy(&self.weights.w, self.p.alpha[i] * self.p.y[i], &x)
+        return 0
+
+    def finish(self):
+        """Leave the weights in order, wherever the work ended."""
+        svec_recompute_norm(&self.weights.w)
+
+    @property
+    def intercept(self):
+        return self.p.b
+
+    @property
+    def primal(self):
+        """The objective, by the last pass over all rows."""
+        return self.reg * self.check.primal
+
+    @property
+    def dual(self):
+        """The proven lower bound on the minimum, by the same pass."""
+        return self.reg * self.check.dual
+
+    cdef int raise_if_bad(self) except -1:
+        if self.p.bad_row >= 0:
+            raise ValueError(
+                f"row {self.p.bad_row}: the numbers overflow (its values are too large for "
+                "the type of the weights); scale the features or use float64 weights")
+
+    cdef int raise_if_stopped(self) except -1:
+        PyErr_CheckSignals()
+        if self.stopped:
+            raise KeyboardInterrupt
+
+    cdef int run_epoch(self) except -1:
+        """Visit every active row once, then shrink and move the offset's center."""
+        cdef Py_ssize_t k, n, done, stop, since = 0
+        cdef Py_ssize_t n_blocks = (self.n_active + BLOCK - 1) // BLOCK
+        for k in range(n_blocks):
+            self.blocks[k] = <int32_t> k
+        if self.shuffle and n_blocks > 1:
+            shuffle32(&self.blocks[0], n_blocks, &self.random)
+        dual_start_epoch(&self.p)
+        for k in range(0, n_blocks, WINDOW // BLOCK):
+            n = fill_window(&self.active[0], self.n_active, &self.blocks[0], n_blocks, k,
+                            self.shuffle, self.p.rest, &self.window[0], &self.random)
+            self.n_visits += n
+            done = 0
+            while done < n:
+                stop = min(n, done + self.chunk - since)
+                with nogil:
+                    dual_visits(&self.p, &self.window[0], done, stop, n)
+                self.raise_if_bad()
+                since += stop - done
+                done = stop
+                if since >= self.chunk:
+                    since = 0
+                    self.raise_if_stopped()
+        self.raise_if_stopped()
+        if self.p.n_idle > 0:
+            self.n_active = drop_idle(&self.active[0], self.n_active, self.p.idle)
+        self.p.upper = self.p.pg_max if self.p.pg_max > 0.0 else INFINITY
+        self.p.lower = self.p.pg_min if self.p.pg_min < 0.0 else -INFINITY
+        if self.free_offset:
+            dual_move_center(&self.p)
+
+    cdef int run_check(self) except -1:
+        """A pass over all rows: the true objectives, and who is active."""
+        cdef Py_ssize_t n = self.X.rows.n_rows, done = 0, stop
+        cdef DualCheck *c = &self.check
+        cdef int excess = 0
+        cdef double sq_norm, excess_sq, t
+        if self.free_offset and self.p.r != 0.0:
+            excess = 1 if self.p.r > 0.0 else -1
+        c.loss = c.sum_alpha = c.sum_plus = c.sum_minus = 0.0
+        c.excess_cross = c.excess_sum = c.excess_quad = 0.0
+        c.n_active = 0
+        while done < n:
+            stop = min(n, done + self.chunk)
+            with nogil:
+                dual_check_rows(&self.p, done, stop, excess, &self.active[0], c)
+            self.raise_if_bad()
+            done = stop
+            self.raise_if_stopped()
+        self.n_active = c.n_active
+        svec_recompute_norm(&self.weights.w)
+        sq_norm = svec_sq_norm(&self.weights.w)
+        self.p.r = c.sum_plus - c.sum_minus
+        self.p.b = self.p.center + self.p.bias_sq * self.p.r
+        c.primal = 0.5 * sq_norm + c.loss
+        c.dual = c.sum_alpha - 0.5 * sq_norm
+        self.p.value = (c.dual - self.p.center * self.p.r
+                        - 0.5 * self.p.bias_sq * self.p.r * self.p.r)
+        if self.p.bias_sq > 0.0 and not self.free_offset:
+            c.primal += 0.5 * self.p.bias_sq * self.p.r * self.p.r
+            c.dual -= 0.5 * self.p.bias_sq * self.p.r * self.p.r
+        elif excess:
+            # alpha breaks the condition r = 0; scaled down by t in the heavier class it
+            # keeps it, and its dual value is a lower bound.
+            t = min(c.sum_plus, c.sum_minus) / max(c.sum_plus, c.sum_minus)
+            excess_sq = float(np.dot(self.scratch, self.scratch))
+            self.scratch[:] = 0.0
+            c.dual += ((t - 1.0) * c.excess_sum + (1.0 - t * t) * c.excess_quad
+                       + (1.0 - t) * c.excess_cross - 0.5 * (1.0 - t) ** 2 * excess_sq)
+        return 0
+
+    def solve(self, double tol, Py_ssize_t max_epochs, Py_ssize_t check_every, history,
+              callback):
+        """Epochs until the relative gap is at most `tol`; the number of epochs, the flag."""
+        cdef Py_ssize_t epoch = 0
+        cdef double estimate = INFINITY, last, predicted, primal, gap, before
+        cdef double trust = 1.0     # true gap over predicted gap, at the last check
+        cdef int n_stalled = 0
+        cdef bint checked
+        if self.p.r != 0.0 or np.any(self.alpha):   # a warm start
+            self.run_check()
+        while True:
+            last = estimate
+            before = self.p.value
+            self.run_epoch()
+            epoch += 1
+            estimate = self.p.gap
+            # The visits saw the gap of the epoch's middle; it shrinks on till the end.
+            predicted = estimate
+            if estimate < last < INFINITY:
+                predicted *= sqrt(estimate / last)
+            primal = self.p.value + predicted
+            checked = (trust * predicted <= tol * abs(primal) or epoch >= max_epochs
+                       or (check_every > 0 and epoch % check_every == 0)
+                       or self.n_visits > CHECK_VISITS * self.X.rows.n_rows)
+            if abs(self.p.value - before) <= 1e-15 * abs(self.p.value):
+                n_stalled += 1      # as far as the arithmetic goes, on the active rows
+                checked = True
+            else:
+                n_stalled = 0
+            if checked:
+                self.run_check()
+                self.n_visits = 0
+                gap = self.check.primal - self.check.dual
+                trust = min(max(gap / predicted, 0.3), 10.0) if predicted > 0.0 else 1.0
+                row = (epoch, self.n_active, self.reg * self.check.primal,
+                       self.reg * self.check.dual, self.reg * gap)
+            else:
+                gap = INFINITY
+                row = (epoch, self.n_active, np.nan, self.reg * self.p.value, np.nan)
+            history.append(row)
+            if callback is not None and callback(*row):
+                if not checked:
+                    self.run_check()
+                return epoch, False
+            if checked and gap <= tol * abs(self.check.primal):
+                return epoch, True
+            if epoch >= max_epochs or n_stalled > 2:
+                return epoch, False
+
+
+def mean_sq_norm(RowSource X, float[::1] sq, Py_ssize_t every=0):
+    """The mean of ||x||^2 over every `every`-th row (0: about 1000 rows), kept in `sq`."""
+    cdef Py_ssize_t i = 0, n = X.rows.n_rows, count = 0
+    cdef double total = 0.0
+    cdef double[::1] scratch = np.zeros(X.rows.n_features)
+    cdef Row x
+    if every < 1:
+        every = max(1, n // 1000)
+    with nogil:
+        while i < n:
+            if sq[i] < 0.0:
+                rows_get(&X.rows, i, &x)
+                sq[i] = <float> full_sq_norm(&x, &scratch[0])
+            total += sq[i]
+            count += 1
+            i += every
+    return total / count

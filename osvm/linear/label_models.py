@@ -1,0 +1,282 @@
+"""The binary models of many labels, trained in one pass over the rows.
+
+`LabelModels` holds what `osvm.linear.label_block` learns, with each label's plan; the models
+of single labels (`LinearClassifier`) go in and come out bit for bit, which is how they
+are saved.
+
+Nothing here knows a label's name: labels are columns 0 .. K-1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm.linear.label_block import LabelBlock
+from osvm._input.labels import LabelIndex, RunningBalance
+from osvm.linear.training import TRIAL_ROWS, Plan, visiting_order
+from osvm._input.rows import RowSource
+from osvm.linear.learner import SGDLearner
+from osvm.linear.weights import ScaledMatrix
+from osvm.linear import LinearClassifier
+from osvm.schedules import SMD
+
+Array = npt.NDArray[Any]
+Sets = tuple[Array, Array]  # where each row's labels begin (n + 1), and their columns
+
+
+def in_one_pass(model: LinearClassifier) -> bool:
+    """Whether labels with these parameters can share a pass."""
+    if (
+        model.solver != "sgd"
+        or model.batch_size != 1
+        or model.tol is not None
+        or model.probability is not False
+    ):
+        return False
+    plan = model._resolve_plan(1)
+    return not plan.multi_loss and not isinstance(plan.schedule, SMD)
+
+
+class LabelModels:
+    """K binary models side by side.
+
+    Parameters
+    ----------
+    plans : list of K plans
+        They differ in t0 alone.
+    block : LabelBlock
+    balances : list of K RunningBalance
+        Rows without and with the label, as `LinearClassifier` counts them.
+    rng : Generator, optional
+    """
+
+    def __init__(
+        self, plans: list[Plan], block: LabelBlock, balances: list[RunningBalance], rng: Any
+    ) -> None:
+        self.plans, self.block, self.balances, self.rng = plans, block, balances, rng
+
+    # ---------------------------------------------------------------- training
+
+    @classmethod
+    def fit(
+        cls,
+        plan: Plan,
+        source: RowSource,
+        sets: Sets,
+        n_labels: int,
+        dtype: Any,
+        *,
+        weight: Array | None,
+        class_weight: Array | None,
+        epochs: int,
+        shuffle: bool | str,
+        rng: np.random.Generator,
+    ) -> LabelModels:
+        """Passes over all rows, with a first step size that each label has tried out."""
+        n = source.n_rows
+        order = visiting_order(n, shuffle, rng)
+        sample = np.arange(min(n, TRIAL_ROWS)) if order is None else order[:TRIAL_ROWS]
+        counts = np.bincount(sets[1], minlength=n_labels)
+        plans = tried_plans(plan, source, sets, counts, sample, dtype)
+        block = _block(plans, ScaledMatrix(source.n_features, n_labels, dtype, plan.radius > 0))
+        for epoch in range(epochs):
+            if epoch > 0:
+                order = visiting_order(n, shuffle, rng)
+            block.run(source, *sets, order=order, weight=weight, class_weight=class_weight)
+        balances = [RunningBalance([n - count, count]) for count in counts.tolist()]
+        return cls(plans, block, balances, rng)
+
+    @classmethod
+    def empty(cls, plan: Plan, n_features: int, n_labels: int, dtype: Any) -> LabelModels:
+        """Models that have seen nothing."""
+        plans = [plan] * n_labels
+        block = _block(plans, ScaledMatrix(n_features, n_labels, dtype, plan.radius > 0))
+        return cls(plans, block, [RunningBalance() for _ in plans], None)
+
+    def with_labels(self, n_labels: int, source: RowSource) -> LabelModels:
+        """A wider copy: the present labels, then new ones whose stream begins here."""
+        new = n_labels - len(self.plans)
+        plan = dataclasses.replace(self.plans[0], t0=None).for_stream(source)
+        plans = self.plans + [plan] * new
+        seen = np.append(self.block.seen, np.zeros(new))
+        averaged = np.append(self.block.averaged, np.zeros(new))
+        block = _block(plans, self.block.weights.with_outputs(n_labels), seen, averaged)
+        self.block.grow(block)
+        balances = self.balances + [RunningBalance() for _ in range(new)]
+        return LabelModels(plans, block, balances, self.rng)
+
+    def learn(self, source: RowSource, sets: Sets, weight: Array | None) -> None:
+        """The next rows of a stream; all of them or none."""
+        self.block.run(source, *sets, weight=weight, undo=True)
+
+    # -------------------------------------------------------------- predicting
+
+    @property
+    def _mean(self) -> bool:
+        return self.plans[0].average_from >= 0
+
+    def scores(self, source: RowSource) -> Array:
+        """Rows by labels."""
+        out = np.empty((source.n_rows, len(self.plans)))
+        self.block.decide(source, out, self._mean)
+        return out
+
+    @property
+    def coef(self) -> Array:
+        return self.block.coef(self._mean)
+
+    @property
+    def intercept(self) -> Array:
+        return self.block.offsets(self._mean)
+
+    @property
+    def totals(self) -> tuple[float, float]:
+        """Losses summed, errors averaged over the labels."""
+        return float(self.block.loss_sum.sum()), float(self.block.error_sum.mean())
+
+    # ----------------------------------------------------- models of single labels
+
+    def apart(self, new_model: Callable[[], LinearClassifier]) -> list[LinearClassifier]:
+        """Each label's model as an estimator of its own."""
+        weights = self.block.weights
+        index = LabelIndex.of(np.array([0, 1]))
+        models = []
+        for k, plan in enumerate(self.plans):
+            learner = plan.learner(weights.dim, 1, weights.v.dtype)
+            learner.set_state(*self.block.label_state(k))
+            model = new_model()
+            model.n_features_in_ = weights.dim
+            model._learner, model._plan, model._rng, model._platt = learner, plan, self.rng, None
+            model._index, model._balance = index, self.balances[k]
+            model._changed()
+            models.append(model)
+        return models
+
+    @classmethod
+    def joined(cls, models: list[LinearClassifier]) -> LabelModels | None:
+        """The models of single labels side by side; None where they cannot share a pass."""
+        if not all(in_one_pass(model) and _is_joinable(model) for model in models):
+            return None
+        plans = [model._plan for model in models]
+        first = models[0]._learner.weights
+        states = [model._learner.get_state() for model in models]
+        block = _block(
+            plans,
+            ScaledMatrix(first.dim, len(models), first.v.dtype, plans[0].radius > 0),
+            np.array([scalars["t"] for scalars, _ in states]),
+            np.array([scalars["w_avg_count"] for scalars, _ in states]),
+        )
+        for k, state in enumerate(states):
+            block.set_label(k, *state)
+        return cls(plans, block, [model._balance for model in models], models[0]._rng)
+
+
+def _is_joinable(model: LinearClassifier) -> bool:
+    """A plain learner of one output that has made a step for each example it has seen."""
+    learner = model._learner
+    return (
+        isinstance(learner, SGDLearner)
+        and learner.weights.n_out == 1
+        and learner.t == learner.seen
+        and not learner.pending_examples
+    )
+
+
+def _block(
+    plans: list[Plan],
+    weights: ScaledMatrix,
+    seen: Array | None = None,
+    averaged: Array | None = None,
+    curvature: float | None = None,
+) -> LabelBlock:
+    """A block whose labels share clocks where their t0, examples and averages agree."""
+    seen = np.zeros(len(plans)) if seen is None else seen
+    averaged = np.zeros(len(plans)) if averaged is None else averaged
+    places: dict[tuple[Any, ...], int] = {}
+    clocks: list[tuple[Any, float, float]] = []
+    clock_of = []
+    for plan, t, n in zip(plans, seen.tolist(), averaged.tolist()):
+        key = (plan.t0, t, n)
+        if key not in places:
+            places[key] = len(clocks)
+            clocks.append((plan.step_spec(), t, n))
+        clock_of.append(places[key])
+    plan = plans[0]
+    return LabelBlock(
+        weights,
+        plan.loss.spec(),
+        clocks,
+        clock_of,
+        reg=plan.reg,
+        radius=plan.radius,
+        average_from=plan.average_from,
+        intercept_eta0=plan.intercept_eta0,
+        fit_intercept=plan.fit_intercept,
+        curvature=plan.curvature if curvature is None else curvature,
+    )
+
+
+# -------------------------------------------------------------- the first step size
+
+
+def tried_plans(
+    plan: Plan, source: RowSource, sets: Sets, counts: Array, sample: Array, dtype: Any
+) -> list[Plan]:
+    """A plan for each label, with the t0 that `Plan.with_tried_t0` would find for it.
+
+    The trials of all labels are made side by side: as many passes over the sample as the
+    label needs that needs most.  A label that all rows carry, or none, tells nothing; it
+    gets the t0 of a stream.
+    """
+    plans = [plan.for_stream(source)] * len(counts)
+    if not plan.needs_t0():
+        return plans
+    told = np.flatnonzero((counts > 0) & (counts < source.n_rows)).tolist()
+    searches = {k: plan.first_step_trials() for k in told}
+    trials = {k: next(search) for k, search in searches.items()}
+    while trials:
+        labels = list(trials)
+        costs = _trial_costs([trials[k] for k in labels], source, sets, labels, sample, dtype)
+        for k, cost in zip(labels, costs):
+            try:
+                trials[k] = searches[k].send(cost)
+            except StopIteration as stop:
+                plans[k] = stop.value
+                del trials[k]
+    return plans
+
+
+def _trial_costs(
+    plans: list[Plan], source: RowSource, sets: Sets, labels: list[int], sample: Array, dtype: Any
+) -> list[float]:
+    """Average loss of test-then-train over the sample, for each of these labels."""
+    weights = ScaledMatrix(source.n_features, len(labels), dtype, plans[0].radius > 0)
+    block = _block(plans, weights, curvature=0.0)
+    try:
+        block.run(source, *_restricted(sets, labels), order=sample)
+    except FloatingPointError:
+        if len(labels) == 1:
+            return [float("inf")]
+        # One of them fails and stops the others: find out which.
+        half = len(labels) // 2
+        return [
+            cost
+            for part in (slice(half), slice(half, None))
+            for cost in _trial_costs(plans[part], source, sets, labels[part], sample, dtype)
+        ]
+    return (block.loss_sum / len(sample)).tolist()
+
+
+def _restricted(sets: Sets, labels: list[int]) -> Sets:
+    """The sets without any other labels; those are numbered 0, 1, ..."""
+    ends, codes = sets
+    number = np.full(max(codes.max(initial=-1), max(labels)) + 1, -1, np.int32)
+    number[labels] = np.arange(len(labels))
+    kept = number[codes] >= 0
+    before = np.append(0, np.cumsum(kept))
+    return before[ends], number[codes[kept]]

@@ -1,0 +1,446 @@
+"""`MultilabelClassifier`: any number of labels per row, one linear model for each label.
+
+One-vs-rest on label sets: label k has a binary model of its own, whose positive rows are
+those that carry k.  The labels do not compete, so a row may get none.
+
+All labels learn in one pass over the rows (`osvm.linear.label_models`), unless a parameter asks
+for what only `LinearClassifier` has: then they learn one after the other.
+
+Invariants:
+
+- the models of all labels have seen the same rows in the same order; a label that first
+  appears in mid-stream starts there;
+- an error while learning leaves every one of them as it was;
+- either `_joined` holds the models of all labels or `_models` one for each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm._input import validate
+from osvm._estimator.base import OnlineEstimator, make_generator
+from osvm._estimator.compat import ClassifierMixin, available_if
+from osvm.linear.label_models import LabelModels, in_one_pass
+from osvm._input.label_sets import MAX_LABELS, LabelSets, label_array, membership_column
+from osvm._input.labels import LabelIndex, resolve_class_weight
+from osvm._input.parameters import check_choice, check_integer
+from osvm._input.rows import RowSource
+from osvm.linear import LinearClassifier
+
+__all__ = ["MultilabelClassifier"]
+
+Array = npt.NDArray[Any]
+_BINARY = LabelIndex.of(np.array([0, 1]))
+
+
+def _has_probabilities(model: MultilabelClassifier) -> bool:
+    probe = LinearClassifier(**model._inner_params())
+    if not hasattr(probe, "predict_proba"):
+        raise AttributeError("predict_proba needs loss='logistic' or probability=True")
+    return True
+
+
+class MultilabelClassifier(ClassifierMixin, OnlineEstimator):
+    """Linear classifier of rows that carry any number of labels.
+
+    Parameters
+    ----------
+    loss : str or object, default "hinge"
+        "hinge", "squared_hinge", "perceptron", "logistic", "modified_huber", or a loss of
+        your own.
+    solver, reg, C, schedule, eta0, project, average, batch_size, normalize, fit_intercept, \
+epochs, tol, shuffle, random_state, probability
+        As in `LinearClassifier`, for the model of each label.
+    class_weight : None or "balanced"
+        "balanced" gives the rows with and those without a label the same weight in all.
+
+    Attributes
+    ----------
+    classes_ : array of K labels
+    coef_ : array, shape (K, d)
+    intercept_ : array of K
+    n_features_in_ : int
+    t_ : int
+        Examples seen.
+
+    Examples
+    --------
+    >>> from osvm.linear.multilabel import MultilabelClassifier
+    >>> X = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    >>> model = MultilabelClassifier(random_state=0, epochs=50)
+    >>> model.fit(X, [["tea"], ["milk"], ["tea", "milk"]]).predict_labels(X)
+    [('tea',), ('milk',), ('milk', 'tea')]
+    """
+
+    _error_kind = "class"
+
+    def __init__(
+        self,
+        loss: Any = "hinge",
+        *,
+        solver: str = "sgd",
+        reg: float | None = None,
+        C: float | None = None,
+        schedule: Any = "bottou",
+        eta0: float = 0.1,
+        project: bool | float = False,
+        average: bool | int = False,
+        batch_size: int | str = 1,
+        normalize: bool = False,
+        fit_intercept: bool = True,
+        epochs: int = 5,
+        tol: float | None = None,
+        shuffle: bool | str = True,
+        random_state: Any = None,
+        class_weight: Any = None,
+        probability: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.solver = solver
+        self.reg = reg
+        self.C = C
+        self.schedule = schedule
+        self.eta0 = eta0
+        self.project = project
+        self.average = average
+        self.batch_size = batch_size
+        self.normalize = normalize
+        self.fit_intercept = fit_intercept
+        self.epochs = epochs
+        self.tol = tol
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.class_weight = class_weight
+        self.probability = probability
+
+    def _inner_params(self) -> dict[str, Any]:
+        return self.get_params(deep=False)
+
+    def _new_inner(self, **changed: Any) -> LinearClassifier:
+        if self.class_weight is not None:
+            check_choice("class_weight", self.class_weight, ["balanced"])
+        return LinearClassifier(**{**self._inner_params(), **changed})
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> MultilabelClassifier:
+        """Learn from all rows, `epochs` times.
+
+        Parameters
+        ----------
+        X : CSR matrix, array or data frame, shape (n, d)
+        Y : n collections of labels, or an (n, K) matrix of 0 and 1, dense or sparse
+        sample_weight : array of n weights, optional
+
+        Returns
+        -------
+        self
+        """
+        source, rows = self._open(X, reset=True)
+        sets = LabelSets.of(Y, source.n_rows)
+        index = sets.new_index()
+        codes = index.encode(sets.flat)
+        epochs = check_integer("epochs", self.epochs, 1)
+        joined, models = None, []
+        if in_one_pass(self._new_inner()):
+            joined = self._fit_joined(source, rows, sets, codes, len(index), sample_weight)
+        else:
+            models = self._fit_apart(rows, sets.membership(codes, len(index)), sample_weight)
+        self._set_features(X, source)
+        self._index = index
+        self._keep_models(joined, models)
+        self.t_ = source.n_rows * epochs
+        return self
+
+    def _fit_joined(
+        self,
+        source: RowSource,
+        rows: Any,
+        sets: LabelSets,
+        codes: Array,
+        n_labels: int,
+        sample_weight: Any,
+    ) -> LabelModels:
+        """All labels in one pass."""
+        weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+        factors = None
+        if self.class_weight is not None:
+            member = sets.membership(codes, n_labels)
+            factors = np.empty((2, n_labels))
+            for k in range(n_labels):
+                y = membership_column(member, k)
+                factors[:, k] = resolve_class_weight(self.class_weight, _BINARY, y, weight)
+        return LabelModels.fit(
+            self._new_inner()._resolve_plan(source.n_rows),
+            source,
+            (sets.ends, np.ascontiguousarray(codes, np.int32)),
+            n_labels,
+            LinearClassifier._weight_dtype(rows),
+            weight=weight,
+            class_weight=factors,
+            epochs=self.epochs,
+            shuffle=self.shuffle,
+            rng=make_generator(self.random_state),
+        )
+
+    def _fit_apart(self, rows: Any, member: Any, sample_weight: Any) -> list[LinearClassifier]:
+        """One label after the other."""
+        models = []
+        for k in range(member.shape[1]):
+            y = membership_column(member, k)
+            if y.min() != y.max():
+                models.append(self._new_inner().fit(rows, y, sample_weight=sample_weight))
+                continue
+            constant = self._new_inner(solver="sgd", C=None, tol=None)  # all rows, or none
+            for _ in range(self.epochs):
+                constant.partial_fit(rows, y, classes=[0, 1], sample_weight=sample_weight)
+            models.append(constant)
+        return models
+
+    def _keep_models(self, joined: LabelModels | None, models: list[LinearClassifier]) -> None:
+        self._joined, self._models = joined, models
+
+    def _label_models(self) -> list[LinearClassifier]:
+        """A model for each label, as saved files have them."""
+        if self._joined is None:
+            return self._models
+        return self._joined.apart(self._new_inner)
+
+    def _open(self, X: Any, *, reset: bool = False) -> tuple[RowSource, Any]:
+        """Validated rows, at unit norm where `normalize` asks for it."""
+        source, rows = self._check_X(X, reset=reset)
+        if self.normalize:
+            source.set_row_scale(validate.unit_scale(source), largest=1.0)
+        return source, rows
+
+    def partial_fit(
+        self, X: Any, Y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> MultilabelClassifier:
+        """Learn from the next rows of a stream, in their order.
+
+        Parameters
+        ----------
+        X : CSR matrix, array or data frame, shape (n, d)
+        Y : n collections of labels, or an (n, K) matrix of 0 and 1, dense or sparse
+        classes : array, optional
+            All labels, if they are known at the first call.  A label that appears later is
+            learnt from there on.
+        sample_weight : array of n weights, optional
+
+        Returns
+        -------
+        self
+        """
+        known = self.__dict__
+        source, rows = self._open(X)
+        sets = LabelSets.of(Y, source.n_rows)
+        index = known.get("_index")
+        if index is None:
+            index = sets.new_index() if classes is None else LabelIndex.of(label_array(classes))
+        elif classes is not None:
+            index, _ = index.grown(label_array(classes))
+        if sets.width is not None and sets.width > len(index):
+            raise ValueError(f"Y has {sets.width} columns where the model has {len(index)} labels")
+        index, codes = index.grown(sets.flat) if len(sets.flat) else (index, sets.flat)
+        if not 0 < len(index) <= MAX_LABELS:
+            raise ValueError(f"{len(index)} labels; there must be 1 to {MAX_LABELS}")
+        joined = self._stream_joined(source, rows, len(index))
+        models: list[LinearClassifier] = []
+        before = known.get("t_", 0)
+        if joined is not None:
+            weight = None
+            if sample_weight is not None:
+                weight = validate.check_sample_weight(
+                    sample_weight, source.n_rows, allow_zero=True
+                )
+            start, is_present = joined.block.seen.max(), known.get("_joined") is joined
+            try:
+                joined.learn(source, (sets.ends, np.ascontiguousarray(codes, np.int32)), weight)
+            except KeyboardInterrupt:  # all labels have learnt the same rows
+                if is_present:
+                    self.t_ = before + int(joined.block.seen.max() - start)
+                raise
+        else:
+            models = self._learn_apart(rows, sets.membership(codes, len(index)), sample_weight)
+        self._set_features(X, source)
+        self._index = index
+        self._keep_models(joined, models)
+        self.t_ = before + source.n_rows
+        return self
+
+    def _stream_joined(self, source: RowSource, rows: Any, n_labels: int) -> LabelModels | None:
+        """The models for the next block in one pass; None where they learn one by one."""
+        known = self.__dict__
+        inner = self._new_inner()
+        # "balanced" goes by running counts, which every label has for itself.
+        if self.class_weight is not None or not in_one_pass(inner):
+            return None
+        joined: LabelModels | None = known.get("_joined")
+        if joined is None and known.get("_models"):
+            joined = LabelModels.joined(self._models)
+            if joined is None:
+                return None
+        if joined is None:
+            plan = inner._resolve_plan(None).for_stream(source)
+            dtype = LinearClassifier._weight_dtype(rows)
+            return LabelModels.empty(plan, source.n_features, n_labels, dtype)
+        if n_labels > len(joined.plans):
+            joined = joined.with_labels(n_labels, source)
+        return joined
+
+    def _learn_apart(self, rows: Any, member: Any, sample_weight: Any) -> list[LinearClassifier]:
+        """One label after the other; all of them or none."""
+        models = list(self._label_models()) if "t_" in self.__dict__ else []
+        models += [self._new_inner() for _ in range(member.shape[1] - len(models))]
+        before: list[tuple[LinearClassifier, Any]] = []
+        try:
+            for k, model in enumerate(models):
+                if "t_" in model.__dict__:
+                    before.append((model, model._get_state()))
+                options = {} if "t_" in model.__dict__ else {"classes": [0, 1]}
+                y = membership_column(member, k)
+                model.partial_fit(rows, y, sample_weight=sample_weight, **options)
+        except BaseException:
+            for model, state in before:
+                model._set_state(*state)
+            raise
+        return models
+
+    # ---------------------------------------------------------------- predicting
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores, shape (n, K): a row has the labels whose scores are positive."""
+        self._check_fitted()
+        source, rows = self._open(X)
+        if self._joined is not None:
+            return self._joined.scores(source)
+        return np.column_stack([model.decision_function(rows) for model in self._models])
+
+    def predict(self, X: Any) -> Array:
+        """Which labels each row has: 0 and 1, shape (n, K), columns as in `classes_`."""
+        return (self.decision_function(X) > 0).astype(np.int64)
+
+    def predict_labels(self, X: Any) -> list[tuple]:
+        """The labels of each row, in the order of `classes_`."""
+        classes = self.classes_.tolist()
+        return [tuple(classes[k] for k in np.flatnonzero(row)) for row in self.predict(X)]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each label, shape (n, K); they need not add up to one."""
+        self._check_fitted()
+        source, rows = self._open(X)
+        if self._joined is not None and not self.probability:
+            return self._joined.plans[0].loss.probability(self._joined.scores(source))
+        return np.column_stack([model.predict_proba(rows)[:, 1] for model in self._label_models()])
+
+    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+        """The fraction of rows whose label sets are predicted exactly."""
+        found = self.predict(X)
+        sets = LabelSets.of(Y, len(found))
+        index, codes = self._index.grown(sets.flat) if len(sets.flat) else (self._index, sets.flat)
+        wanted = sets.membership(codes, len(index)).toarray()
+        extra = wanted[:, len(self._index) :].any(axis=1)  # labels that the model does not know
+        right = (found == wanted[:, : len(self._index)]).all(axis=1) & ~extra
+        return float(np.average(right, weights=sample_weight))
+
+    # ---------------------------------------------------------------- attributes
+
+    def _need(self, name: str) -> None:
+        if "t_" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} has no {name} before it is fitted")
+
+    @property
+    def classes_(self) -> Array:
+        """Labels, in the order of the columns of `predict`."""
+        self._need("classes_")
+        return self._index.classes
+
+    @property
+    def coef_(self) -> Array:
+        """Weights, one row for each label."""
+        self._need("coef_")
+        if self._joined is not None:
+            return self._joined.coef
+        return np.vstack([np.atleast_2d(model.coef_) for model in self._models])
+
+    @property
+    def intercept_(self) -> Array:
+        """Offsets."""
+        self._need("intercept_")
+        if self._joined is not None:
+            return self._joined.intercept
+        return np.concatenate([np.atleast_1d(model.intercept_) for model in self._models])
+
+    def _totals(self) -> tuple[float, float]:
+        """Losses and errors of test-then-train: summed, and averaged, over the labels."""
+        if self._joined is not None:
+            return self._joined.totals
+        learners = [model._learner for model in self._models]
+        loss = sum(float(learner.loss_sum) for learner in learners)
+        return loss, sum(float(learner.error_sum) for learner in learners) / len(learners)
+
+    # --------------------------------------------------------------------- state
+
+    def _get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        scalars = self._get_base_state()
+        states = [model._get_state() for model in self._label_models()]
+        scalars["labels"] = self._index.get_state()
+        scalars["models"] = [state[0] for state in states]
+        names = sorted({name for _, arrays in states for name in arrays})
+        stacked = {name: np.stack([arrays[name] for _, arrays in states]) for name in names}
+        return scalars, stacked
+
+    def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
+        index = LabelIndex.from_state(scalars["labels"])
+        states = scalars["models"]
+        if not isinstance(states, list) or not 0 < len(states) == len(index):
+            raise ValueError("the number of models is not the number of labels")
+        for name, array in arrays.items():
+            if array.ndim < 1 or len(array) != len(states):
+                raise ValueError(f"{name} is not there for each label")
+        models = []
+        for k, state in enumerate(states):
+            if state["n_features_in"] != scalars["n_features_in"]:
+                raise ValueError("the models of the labels differ in their features")
+            model = self._new_inner()
+            model._set_state(state, {name: array[k].copy() for name, array in arrays.items()})
+            models.append(model)
+        self._set_base_state(scalars)
+        self._index = index
+        self._keep_models(*self._together(models))
+
+    @staticmethod
+    def _together(
+        models: list[LinearClassifier],
+    ) -> tuple[LabelModels | None, list[LinearClassifier]]:
+        """Side by side where they can share a pass, else as they are."""
+        joined = LabelModels.joined(models)
+        return joined, [] if joined is not None else models
+
+    # The weights are compiled; pickles carry the labels' own models instead.
+    def __getstate__(self) -> dict[str, Any]:
+        getstate = getattr(super(), "__getstate__", None)
+        state = dict(getstate() if getstate is not None else self.__dict__)
+        if state.pop("_joined", None) is not None:
+            state["_models"] = self._label_models()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        setstate = getattr(super(), "__setstate__", None)
+        if setstate is not None:
+            setstate(state)
+        else:
+            self.__dict__.update(state)
+        if "_models" in self.__dict__:
+            self._keep_models(*self._together(self._models))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_class = False
+        return tags

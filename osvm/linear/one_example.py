@@ -1,0 +1,212 @@
+"""One example at a time: `learn_one`, `predict_one` and `score_one`.
+
+The methods take an example as two arrays or as a dict and go through compiled
+code (`osvm.linear.one_row`) in about a microsecond.  What that code does not handle goes
+through a matrix of one row, with the same result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from osvm.linear import one_row
+from osvm.linear.learner import SGDLearner
+
+_NOT_GIVEN: Any = object()
+_csr_matrix, _csr_array = sp.csr_matrix, sp.csr_array
+
+
+class OneExample:
+    """Mixin of the linear estimators."""
+
+    __dict__: dict[str, Any]
+
+    def learn_one(
+        self, x: Any, values: Any = None, y: Any = _NOT_GIVEN, *, n_features: int | None = None
+    ) -> Any:
+        """Learn one example; the same as `partial_fit` on one row, and much quicker.
+
+        Written ``learn_one(columns, values, y)``, or ``learn_one(features, y)`` with
+        a dict.  A novelty model takes no y.
+
+        Parameters
+        ----------
+        x : array of column numbers, or dict of column number to value
+            int32 or int64 arrays are used as they are.
+        values : array of as many values
+            float32 or float64; left out with a dict.
+        y : label or number
+            A label that was not seen before makes a classifier grow.
+        n_features : int, optional
+            Needed at the first example of a new model, which cannot know how many
+            columns there are.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np, osvm
+        >>> model = osvm.LinearClassifier()
+        >>> model.learn_one(np.array([0, 3]), np.array([1.0, 0.5]), "spam", n_features=5)
+        LinearClassifier()
+        >>> model.learn_one({1: 1.0}, "ham").predict_one({3: 1.0})
+        'spam'
+        """
+        if type(x) is dict and y is _NOT_GIVEN:
+            values, y = None, values
+        if y is _NOT_GIVEN:
+            y = None
+        if one_row.learn(self, x, values, y):
+            return self
+        known = self.__dict__
+        width = known.get("n_features_in_", n_features)
+        if width is None:
+            raise ValueError(
+                "the first example of a new model must say how many features there are: "
+                "learn_one(..., n_features=...)"
+            )
+        if n_features is not None and n_features != width:
+            raise ValueError(f"n_features={n_features}, but the model has {width}")
+        row = _one_row(x, values, width)
+        if self._one_target == "none":
+            self.partial_fit(row)  # type: ignore[attr-defined]
+        else:
+            self.partial_fit(row, np.array([y]))  # type: ignore[attr-defined]
+        self._make_one()
+        return self
+
+    def score_one(self, x: Any, values: Any = None) -> Any:
+        """`decision_function` of one example.
+
+        Parameters
+        ----------
+        x : array of column numbers, or dict of column number to value
+        values : array of as many values; left out with a dict
+
+        Returns
+        -------
+        float, or an array with one score per class where there are several
+        """
+        answer = one_row.score(self, x, values)
+        if answer is None:
+            row = self._row_to_predict(x, values)
+            answer = self.decision_function(row)[0]  # type: ignore[attr-defined]
+            self._make_one()
+            return float(answer) if np.ndim(answer) == 0 else answer
+        if type(answer) is float:
+            return answer - self._one_offset
+        if len(self._index) == 2:  # type: ignore[attr-defined]
+            return answer[1] - answer[0]
+        return np.array(answer[: len(self._index)])  # type: ignore[attr-defined]
+
+    def predict_one(self, x: Any, values: Any = None) -> Any:
+        """`predict` of one example.
+
+        Parameters
+        ----------
+        x : array of column numbers, or dict of column number to value
+        values : array of as many values; left out with a dict
+
+        Returns
+        -------
+        a label, a number, or +1/-1, as `predict` gives
+        """
+        if self._one_target == "label":
+            answer = one_row.classify(self, x, values)
+            if answer is not None:
+                return answer[0]
+        elif self._one_target == "number":
+            return self.score_one(x, values)
+        else:
+            return 1 if self.score_one(x, values) >= 0.0 else -1
+        row = self._row_to_predict(x, values)
+        label = self.predict(row).tolist()[0]  # type: ignore[attr-defined]
+        self._make_one()
+        return label
+
+    def _learn_row(self, X: Any, y: Any) -> bool:
+        """`partial_fit` on a CSR matrix of one row the short way; False when it cannot."""
+        kind = type(X)
+        if (kind is not _csr_matrix and kind is not _csr_array) or X._shape != (
+            1,
+            self.__dict__.get("n_features_in_"),
+        ):
+            return False
+        if "_one" not in self.__dict__:
+            if "_learner" in self.__dict__:
+                self._make_one()
+            return False
+        if type(y) is np.ndarray and y.shape == (1,) and y.dtype.kind in "biufU":
+            target = y.item()
+        elif type(y) is list and len(y) == 1:
+            target = y[0]
+        else:
+            return False
+        start, stop = X.indptr.tolist()
+        if start != 0 or stop != len(X.indices) or "feature_names_in_" in self.__dict__:
+            return False
+        if not one_row.learn(self, X.indices, X.data, target):
+            self._make_one()
+            return False
+        return True
+
+    # What a target is ("label", "number" or "none"), and what is taken off a score.
+    _one_target: str
+    _one_offset: float = 0.0
+
+    def _make_one(self) -> None:
+        """The short way for the calls to come, where there is none or an old one."""
+        known = self.__dict__
+        if not isinstance(known["_learner"], SGDLearner):
+            return  # meta-descent goes through partial_fit
+        index = known.get("_index")
+        one = known.get("_one")
+        if one is None or one.learner is not known["_learner"] or one.index is not index:
+            plan = known["_plan"]
+            self._one = one_row.OneByOne(
+                known["_learner"],
+                index,
+                self._one_target == "none",
+                plan.average_from >= 0,
+                plan.curvature,
+            )
+
+    def _row_to_predict(self, x: Any, values: Any) -> sp.csr_matrix:
+        self._check_fitted()  # type: ignore[attr-defined]
+        return _one_row(x, values, self.__dict__["n_features_in_"])
+
+
+def _one_row(x: Any, values: Any, n_features: int) -> sp.csr_matrix:
+    """The example as a matrix of one row, not checked yet."""
+    if isinstance(x, dict):
+        odd = next((key for key in x if not hasattr(key, "__index__")), None)
+        if odd is not None:
+            raise TypeError(
+                f"a feature is named {odd!r}: features are column numbers; turn names into "
+                "numbers first, e.g. with sklearn.feature_extraction.FeatureHasher"
+            )
+        columns = np.fromiter(x.keys(), dtype=np.int64, count=len(x))
+        values = np.fromiter(x.values(), dtype=np.float64, count=len(x))
+    else:
+        if values is None:
+            raise ValueError("give the values that belong to the columns, or one dict for both")
+        columns, values = np.asarray(x), np.asarray(values)
+        if columns.ndim != 1 or columns.shape != values.shape:
+            raise ValueError(
+                f"columns and values must be vectors of one length, got shapes {columns.shape} "
+                f"and {values.shape}"
+            )
+        if columns.size == 0:
+            columns = columns.astype(np.int64)
+        if columns.dtype.kind not in "iu":
+            raise ValueError(f"column numbers must be integers, got {columns.dtype}")
+    row = sp.csr_matrix((1, n_features), dtype=np.float64)
+    # Set one by one: the constructor would copy, and check less than partial_fit does.
+    row.data, row.indices = values, columns
+    row.indptr = np.array([0, len(columns)], dtype=columns.dtype)
+    return row

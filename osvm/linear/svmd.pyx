@@ -1,0 +1,380 @@
+"""SVMD on sparse weights: one step size, learnt by stochastic meta-descent, O(nnz) a step.
+
+Source: Vishwanathan, Schraudolph, Smola, Step Size Adaptation in RKHS (JMLR 2006),
+equations (35)-(56) with k(x, x') = x.x'.  One example, with f(x) = W'x, the score
+f(x) + b, and the trace z = sum_i decay^i df/d(log eta_{t-i}) (the paper's v):
+
+    gv   = reg <f, z> + xi.z(x)                                           (48)
+    eta <- clip(eta max(1/2, 1 - mu gv), eta_min, min(eta_max, 1/reg))    (36)
+    chi  = rho z(x)                                                       (46), (47)
+    z   <- (1 - eta reg) decay z - eta reg f - eta (xi + decay chi) x     (37)
+    f   <- (1 - eta reg) f - eta xi x                                     (35)
+
+<f, z> and ||f||^2 follow in O(1) from f(x), z(x) and ||x||^2 (49)-(52).
+
+How z costs O(nnz): z = r f + u, with u a scaled vector of its own.  With dec = 1 - eta reg
+and a = -eta xi the step is
+
+    r' = decay r - eta reg / dec,   f' = dec f + a x,
+    u' = dec decay u - (r' a + eta (xi + decay chi)) x.
+
+Invariants
+- |r| <= 100: beyond, r f is moved into u (O(d), rare), which bounds the cancellation
+  between the two and covers dec = 0; <f, z> and ||f||^2 are then summed afresh, and also
+  every max(65536, d) examples.
+- With decay = 0 the trace lives on the last row only: u is emptied there, not everywhere.
+- All outputs share eta, r and the scales (the paper's vector-valued f).
+"""
+import numpy as np
+
+from libc.math cimport fabs, isfinite
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, realloc
+
+from osvm.linear.dual_steps cimport full_sq_norm
+from osvm.linear.meta cimport META_DONE, META_NOT_FINITE, META_STEP_TOO_LARGE, MetaLearner
+from osvm._parts.compiled cimport LossSpec, StepSpec
+from osvm._input.rows cimport RowSource
+from osvm.linear.weights cimport ScaledMatrix, ScaledVector
+from osvm.core.row cimport Row, row_index, rows_get
+from osvm.core.smat cimport SMat, smat_axpy, smat_dot, smat_shrink
+from osvm.core.step cimport smd_factor, step_clip
+from osvm.core.svec cimport SVec, svec_axpy, svec_dot, svec_shrink
+from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
+
+
+cdef inline void add_scaled(weight_t *u, const weight_t *v, Py_ssize_t n, double keep,
+                            double factor) noexcept nogil:
+    """u = keep u + factor v"""
+    cdef Py_ssize_t j
+    for j in range(n):
+        u[j] = <weight_t> (keep * u[j] + factor * v[j])
+
+
+cdef inline double inner(const weight_t *u, const weight_t *v, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t j
+    cdef double total = 0.0
+    for j in range(n):
+        total += <double> u[j] * <double> v[j]
+    return total
+
+
+cdef class SVMDLearner(MetaLearner):
+    """One step size for all weights; see `MetaLearner` for the parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from osvm import losses, schedules
+    >>> from osvm._input.rows import RowSource
+    >>> from osvm.linear.svmd import SVMDLearner
+    >>> X = RowSource.dense(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    >>> step = schedules.SMD(eta0=0.5, mu=0.1).spec(reg=0.01)
+    >>> learner = SVMDLearner(2, 1, np.float64, losses.get("hinge").spec(), step, reg=0.01)
+    >>> learner.run(X, np.array([1.0, -1.0]))
+    >>> learner.weights.array().round(3)
+    array([ 0.498, -0.5  ])
+    """
+    cdef readonly object weights        # f: ScaledVector or ScaledMatrix
+    cdef readonly object trace          # u, the same
+    cdef SVec *vec
+    cdef SVec *vec_u
+    cdef SMat *mat
+    cdef SMat *mat_u
+    cdef double *a                      # coefficients of one step
+    cdef object _a
+    cdef public double r
+    cdef public double pi               # <f, z>
+    cdef public double sq_f             # ||f||^2
+    cdef double since                   # examples since the sums were afresh
+    cdef int64_t *touched               # decay = 0: where u is not zero
+    cdef Py_ssize_t n_touched, room
+    cdef bint touched_all
+
+    def __cinit__(self, *args, **parts):
+        self.touched = NULL
+
+    def __dealloc__(self):
+        free(self.touched)
+
+    def __init__(self, Py_ssize_t n_features, Py_ssize_t n_out, dtype, LossSpec loss,
+                 StepSpec step, **options):
+        super().__init__(n_features, n_out, dtype, loss, step, **options)
+        self._a = np.zeros(2 * n_out)
+        cdef double[::1] a = self._a
+        self.a = &a[0]
+        if n_out == 1:
+            self._adopt(ScaledVector(n_features, dtype, False),
+                        ScaledVector(n_features, dtype, False))
+        else:
+            self._adopt(ScaledMatrix(n_features, n_out, dtype, False),
+                        ScaledMatrix(n_features, n_out, dtype, False))
+
+    cdef _adopt(self, weights, trace):
+        cdef ScaledVector vector
+        cdef ScaledMatrix matrix
+        self.weights, self.trace = weights, trace
+        self.vec = self.vec_u = NULL
+        self.mat = self.mat_u = NULL
+        if self.n_out == 1:
+            vector = weights
+            self.vec = &vector.w
+            vector = trace
+            self.vec_u = &vector.w
+        else:
+            matrix = weights
+            self.mat = &matrix.w
+            matrix = trace
+            self.mat_u = &matrix.w
+
+    # ------------------------------------------------------------- learning
+
+    cdef int learn(self, const Row *x, double target, Py_ssize_t label, double c, double *value,
+                   double *eta_used) noexcept nogil:
+        cdef Py_ssize_t k, K = self.n_out
+        cdef double *f = self.f
+        cdef double *z = self.z
+        cdef double *xi = self.xi
+        cdef double *a = self.a
+        cdef double *a_u = self.a + K
+        cdef double reg = self.reg, decay = self.step.decay
+        cdef double gv, eta, dec, k_self, bend, z_new, r_new, largest = 0.0
+        cdef double xi_f = 0.0, chi_f = 0.0, xi_xi = 0.0, xi_z_new = 0.0
+        cdef bint any_xi = False, any_bend = False
+        if K == 1:
+            f[0] = svec_dot(self.vec, x)
+            z[0] = self.r * f[0] + svec_dot(self.vec_u, x)
+        else:
+            smat_dot(self.mat, x, f)
+            smat_dot(self.mat_u, x, z)
+            for k in range(K):
+                z[k] += self.r * f[k]
+        value[0] = self.find_xi(target, label, c)
+        gv = reg * self.pi
+        for k in range(K):
+            gv += xi[k] * z[k]
+        eta = step_clip(&self.step, self.step.eta * smd_factor(self.step.mu, gv))
+        if not (isfinite(value[0]) and isfinite(gv) and isfinite(eta)):
+            return META_NOT_FINITE
+        self.find_chi(target, label, c)
+        k_self = full_sq_norm(x, self.scratch)
+        dec = 1.0 - eta * reg
+        if dec < 0.0:
+            dec = 0.0           # eta = 1/reg, but for rounding
+        for k in range(K):
+            bend = xi[k] + decay * self.chi[k]
+            z_new = dec * decay * z[k] - eta * (reg * f[k] + k_self * bend)
+            xi_f += xi[k] * f[k]
+            chi_f += self.chi[k] * f[k]
+            xi_xi += xi[k] * xi[k]
+            xi_z_new += xi[k] * z_new
+            a[k] = -eta * xi[k]
+            a_u[k] = -eta * bend
+            any_xi = any_xi or xi[k] != 0.0
+            any_bend = any_bend or bend != 0.0
+            if not fabs(a_u[k]) + fabs(a[k]) <= largest:
+                largest = fabs(a_u[k]) + fabs(a[k])
+        if not (largest * 100.0 < self.limit * self._smallest_scale() and isfinite(k_self)):
+            return META_STEP_TOO_LARGE
+        self.step.eta = eta
+        self.pi = (dec * (dec * decay * self.pi - eta * (reg * self.sq_f + xi_f)      # (50)
+                          - eta * decay * chi_f) - eta * xi_z_new)                    # (49)
+        self.sq_f = (dec * dec * self.sq_f - 2.0 * eta * dec * xi_f                   # (52)
+                     + eta * eta * k_self * xi_xi)
+        if dec > 0.01:
+            r_new = decay * self.r - eta * reg / dec
+        else:
+            r_new = 1e3         # to be settled
+        if fabs(r_new) > 100.0:
+            self._settle(dec, decay, eta * reg)
+            r_new = 0.0
+        elif decay == 0.0:
+            self._empty_trace()
+        else:
+            if K == 1:
+                svec_shrink(self.vec_u, dec * decay)
+            else:
+                smat_shrink(self.mat_u, dec * decay)
+        self.r = r_new
+        if K == 1:
+            svec_shrink(self.vec, dec)
+            if any_xi:
+                svec_axpy(self.vec, a[0], x)
+        else:
+            smat_shrink(self.mat, dec)
+            if any_xi:
+                smat_axpy(self.mat, a, x)
+        for k in range(K):
+            a_u[k] -= r_new * a[k]
+        if any_xi or any_bend:
+            if K == 1:
+                svec_axpy(self.vec_u, a_u[0], x)
+            else:
+                smat_axpy(self.mat_u, a_u, x)
+            if decay == 0.0 and not self._remember(x):
+                self.touched_all = True
+        if self.fit_intercept:
+            self.step_intercept()
+        self.t += 1.0
+        self.since += 1.0
+        if self.since >= 65536.0 and self.since >= self.n_features:
+            self._sum_afresh()
+        eta_used[0] = eta
+        return META_DONE
+
+    cdef double _smallest_scale(self) noexcept nogil:
+        """A lower bound for the scales by which a step is divided."""
+        if self.n_out == 1:
+            return min(fabs(self.vec.scale), fabs(self.vec_u.scale))
+        return min(fabs(self.mat.scale[0]), fabs(self.mat_u.scale[0]))
+
+    cdef void _settle(self, double dec, double decay, double pull) noexcept nogil:
+        """u <- dec decay (u + r f) - pull f with scale 1, so that r can be 0.  O(d)."""
+        cdef Py_ssize_t k, n = self.n_features * self.n_out
+        cdef double keep, factor = dec * decay * self.r - pull
+        if self.n_out == 1:
+            keep = dec * decay * self.vec_u.scale
+            factor *= self.vec.scale
+            self._settle_arrays(self.vec.kind, self.vec_u.v, self.vec.v, n, keep, factor)
+            self.vec_u.scale = 1.0
+        else:
+            keep = dec * decay * self.mat_u.scale[0]
+            factor *= self.mat.scale[0]
+            self._settle_arrays(self.mat.kind, self.mat_u.v, self.mat.v, n, keep, factor)
+            for k in range(self.n_out):
+                self.mat_u.scale[k] = 1.0
+        self.touched_all = True
+        self.since = 1e300      # sum afresh after this step
+
+    cdef void _settle_arrays(self, int kind, void *u, const void *v, Py_ssize_t n, double keep,
+                             double factor) noexcept nogil:
+        if kind == WEIGHT_F32:
+            add_scaled(<float32_t *> u, <const float32_t *> v, n, keep, factor)
+        else:
+            add_scaled(<float64_t *> u, <const float64_t *> v, n, keep, factor)
+
+    cdef void _sum_afresh(self) noexcept nogil:
+        """<f, z> and ||f||^2 by their definition.  O(d)."""
+        cdef Py_ssize_t n = self.n_features * self.n_out
+        cdef double s, s_u, vv, uv
+        cdef void *v
+        cdef void *u
+        cdef int kind
+        if self.n_out == 1:
+            s, s_u, v, u, kind = self.vec.scale, self.vec_u.scale, self.vec.v, self.vec_u.v, \
+                self.vec.kind
+        else:
+            s, s_u, v, u, kind = self.mat.scale[0], self.mat_u.scale[0], self.mat.v, \
+                self.mat_u.v, self.mat.kind
+        if kind == WEIGHT_F32:
+            vv = inner(<const float32_t *> v, <const float32_t *> v, n)
+            uv = inner(<const float32_t *> u, <const float32_t *> v, n)
+        else:
+            vv = inner(<const float64_t *> v, <const float64_t *> v, n)
+            uv = inner(<const float64_t *> u, <const float64_t *> v, n)
+        self.sq_f = s * s * vv
+        self.pi = self.r * self.sq_f + s * s_u * uv
+        self.since = 0.0
+
+    # ------------------------------------------------------ a trace of one row
+
+    cdef void _empty_trace(self) noexcept nogil:
+        """u = 0, by visiting only where it is not."""
+        cdef Py_ssize_t i, k, at, n = self.n_features * self.n_out, K = self.n_out
+        cdef bint single
+        cdef void *u
+        if K == 1:
+            u, single = self.vec_u.v, self.vec_u.kind == WEIGHT_F32
+            self.vec_u.scale = 1.0
+        else:
+            u, single = self.mat_u.v, self.mat_u.kind == WEIGHT_F32
+            for k in range(K):
+                self.mat_u.scale[k] = 1.0
+        if not self.touched_all:
+            n = self.n_touched * K
+        for i in range(n):
+            at = i if self.touched_all else self.touched[i // K] * K + i % K
+            if single:
+                (<float32_t *> u)[at] = 0
+            else:
+                (<float64_t *> u)[at] = 0
+        self.n_touched = 0
+        self.touched_all = False
+
+    cdef bint _remember(self, const Row *x) noexcept nogil:
+        """Note the row's columns; False when all of u must be taken as touched."""
+        cdef Py_ssize_t i
+        cdef void *room
+        if x.indices == NULL or self.touched_all:
+            return False
+        if x.count > self.room:
+            room = realloc(self.touched, x.count * sizeof(int64_t))
+            if room == NULL:
+                return False
+            self.touched = <int64_t *> room
+            self.room = x.count
+        for i in range(x.count):
+            self.touched[i] = row_index(x, i)
+        self.n_touched = x.count
+        return True
+
+    # ----------------------------------------------------------- reading
+
+    def trace_array(self):
+        """z = r f + u as a float64 array, (n_features,) or (n_out, n_features)."""
+        return self.r * self.weights.array() + self.trace.array()
+
+    def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
+               Py_ssize_t start=0, Py_ssize_t stop=-1):
+        """out[i] = scores of row i, offsets included, for rows start:stop."""
+        cdef Py_ssize_t i, k
+        cdef Row row
+        if X.rows.n_features != self.n_features:
+            raise ValueError(f"rows have {X.rows.n_features} features, "
+                             f"the model {self.n_features}")
+        if stop < 0:
+            stop = X.rows.n_rows
+        if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
+                or out.shape[1] != self.n_out:
+            raise ValueError("out does not fit the rows")
+        with nogil:
+            for i in range(start, stop):
+                rows_get(&X.rows, i, &row)
+                if self.n_out == 1:
+                    out[i, 0] = svec_dot(self.vec, &row)
+                else:
+                    smat_dot(self.mat, &row, &out[i, 0])
+                for k in range(self.n_out):
+                    out[i, k] += self.b[k]
+
+    def frozen_average(self):
+        """A copy: these learners keep no average."""
+        return self.copy()
+
+    # ------------------------------------------------------- saving, copying
+
+    def get_state(self):
+        scalars, arrays = super().get_state()
+        scalars |= {"r": self.r, "pi": self.pi, "sq_f": self.sq_f, "since": self.since}
+        for prefix, part in (("w_", self.weights), ("u_", self.trace)):
+            part_scalars, part_arrays = part.get_state()
+            scalars |= {prefix + name: value for name, value in part_scalars.items()}
+            arrays |= {prefix + name: value for name, value in part_arrays.items()}
+        return scalars, arrays
+
+    def set_state(self, scalars, arrays):
+        cls = ScaledVector if self.n_out == 1 else ScaledMatrix
+        parts = []
+        for prefix in ("w_", "u_"):
+            part = cls.from_state(
+                {name[2:]: a for name, a in scalars.items() if name.startswith(prefix)},
+                {name[2:]: a for name, a in arrays.items() if name.startswith(prefix)})
+            if part.dim != self.n_features or part.n_out != self.n_out \
+                    or part.v.dtype != self.dtype:
+                raise ValueError("the saved weights have another shape or type than the model")
+            parts.append(part)
+        super().set_state(scalars, arrays)
+        self._adopt(parts[0], parts[1])
+        self.r, self.pi, self.sq_f = scalars["r"], scalars["pi"], scalars["sq_f"]
+        self.since = scalars["since"]
+        self.touched_all = True

@@ -1,0 +1,150 @@
+"""The data contract: feature names, labels, targets and sample weights."""
+
+import numpy as np
+import pytest
+from scipy import sparse as sp
+
+from osvm._input.validate import (
+    check_feature_names,
+    check_sample_weight,
+    check_X_y,
+    check_y_classes,
+    check_y_regression,
+)
+from tests.matrices import make
+
+NAME = "LinearClassifier"
+
+# ---------------------------------------------------------------- feature names
+
+
+def test_feature_names_are_compared():
+    a, b = np.array(["a", "b"], object), np.array(["b", "a"], object)
+    check_feature_names(None, None, NAME)
+    check_feature_names(a, a.copy(), NAME)
+    with pytest.raises(ValueError, match="must be in the same order"):
+        check_feature_names(b, a, NAME)
+    with pytest.raises(ValueError, match=r"unseen at fit time:\n- c\n(.|\n)*now missing:\n- b"):
+        check_feature_names(np.array(["a", "c"], object), a, NAME)
+    many = np.array([f"x{i}" for i in range(9)], object)
+    with pytest.raises(ValueError, match=r"- \.\.\."):
+        check_feature_names(many, a, NAME)
+    with pytest.warns(UserWarning, match="was fitted without feature names"):
+        check_feature_names(a, None, NAME)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        check_feature_names(None, a, NAME)
+
+
+# ------------------------------------------------------------------ y and weights
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [1, -1, 1],
+        [0.0, 1.0, 2.0],
+        ["a", "b", "a"],
+        [True, False, True],
+        np.array([1, 2, 3], np.uint8),
+        np.array([1, 2, 3], np.float32),
+        np.array([1, 2, 3], np.float16),
+        np.array([1, 2, 3], ">f8"),
+        np.array(["a", "b", "a"], object),
+        np.array([1, 2, 1], object),
+        (1, 2, 1),
+    ],
+)
+def test_labels(y):
+    labels = check_y_classes(y, 3)
+    assert labels.ndim == 1
+    assert labels.tolist() == list(y)
+
+
+def test_labels_from_pandas():
+    pd = pytest.importorskip("pandas")
+    assert check_y_classes(pd.Series(["a", "b"]), 2).tolist() == ["a", "b"]
+    assert check_y_classes(pd.Series([1, 2], dtype="Int64"), 2).tolist() == [1, 2]
+    with pytest.raises(ValueError, match="row 1"):
+        check_y_classes(pd.Series(["a", None]), 2)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0.5, 1.0, 2.0], "Unknown label type: continuous.* row 0"),
+        ([0.0, np.nan, 2.0], "Input y contains NaN at row 1"),
+        ([0.5, np.inf, 2.0], "Input y contains infinity at row 1"),
+        ([1, 2], r"inconsistent numbers of samples: \[3, 2\]"),
+        ([[1, 2], [3, 4], [5, 6]], "y should be a 1d array"),
+        (np.array([1, 2, 3], complex), "Complex data not supported"),
+        (np.array(["a", 1, "b"], object), "mixes strings.*row 1"),
+        (np.array(["a", None, "b"], object), "row 1"),
+        (np.array([(1,), (2,), (3,), 0], object)[:3], "Unknown label type"),
+        (np.array([1, 2, 3], "M8[s]"), "Unknown label type"),
+        (sp.csr_matrix(np.ones((3, 1))), "sparse y is not supported"),
+        (None, "requires y to be passed, but the target y is None"),
+        (3, "y should be a 1d array"),
+    ],
+)
+def test_labels_refused(y, message):
+    with pytest.raises(ValueError, match=message):
+        check_y_classes(y, 3)
+
+
+def test_column_y_is_flattened_with_a_warning():
+    for check in (check_y_classes, check_y_regression):
+        with pytest.warns(UserWarning, match="A column-vector y was passed"):
+            assert check(np.ones((3, 1)), 3).shape == (3,)
+
+
+def test_targets():
+    y = np.array([0.5, 1.5])
+    assert check_y_regression(y, 2) is y
+    assert check_y_regression([1, 2], 2).dtype == np.float64
+    assert check_y_regression(y[::-1], 2).flags.c_contiguous
+    for bad, message in (
+        ([0.5, np.nan], "Input y contains NaN at row 1"),
+        ([-np.inf, 1], "Input y contains infinity at row 0"),
+        ([1.0], "inconsistent numbers of samples"),
+        (["a", "b"], "needs numbers"),
+        (np.ones((2, 2)), "1d array"),
+        (sp.csr_matrix(np.ones((2, 1))), "sparse y"),
+        (None, "requires y"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_y_regression(bad, 2)
+
+
+def test_sample_weight():
+    assert check_sample_weight(None, 3) is None
+    weights = np.array([1.0, 0.0, 2.0])
+    assert check_sample_weight(weights, 3) is weights
+    assert check_sample_weight([0, 0, 0], 3).tolist() == [0, 0, 0]
+    assert check_sample_weight(2, 3).tolist() == [2, 2, 2]
+    assert check_sample_weight([1, 2, 3], 3).dtype == np.float64
+    assert check_sample_weight(np.ones(3, np.float32), 3).dtype == np.float64
+    for bad, message in (
+        ([1, 2], "expected .3,."),
+        ([0, 0, 0], "at least one non-zero"),
+        ([1, -1, 2], "Negative values.*row 1"),
+        ([1, np.nan, 2], "sample_weight contains NaN at row 1"),
+        ([1, 2, np.inf], "sample_weight contains infinity at row 2"),
+        ([[1, 2, 3]], "must be 1D"),
+        (["a", "b", "c"], "needs numbers"),
+        (sp.csr_matrix(np.ones((3, 1))), "dense"),
+        (np.array([1, 2, 3j]), "Complex"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_sample_weight(bad, 3, allow_zero=False)
+
+
+def test_X_and_y_together():
+    X = make()
+    source, same, y = check_X_y(X, np.arange(12))
+    assert same is X
+    assert source.n_rows == len(y) == 12
+    assert check_X_y(X, np.linspace(0, 1, 12), classes=False)[2].dtype == np.float64
+    with pytest.raises(ValueError, match=r"\[12, 11\]"):
+        check_X_y(X, np.arange(11))
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        check_X_y(X, None)

@@ -1,0 +1,81 @@
+"""Platt scaling learnt online."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import osvm
+from osvm.linear.platt import Platt
+
+
+def text(n=6000, classes=2):
+    X, y, X_test, y_test = osvm.datasets.make_rcv1_like(
+        n_train=n, n_test=2000, n_features=2000, nnz=25, n_classes=classes, random_state=0
+    )
+    return X, y, X_test, y_test
+
+
+def log_loss(p, codes):
+    return -np.mean(np.log(np.clip(p[np.arange(len(p)), codes], 1e-12, 1)))
+
+
+def test_a_known_sigmoid_is_found():
+    rng = np.random.default_rng(0)
+    f = 2 * rng.normal(size=30_000)
+    yes = rng.random(len(f)) < 1 / (1 + np.exp(-(1.5 * f - 0.7)))
+    platt = Platt(1)
+    platt.learn(f[:, None].copy(), np.where(yes, 1.0, -1.0))
+    assert np.allclose(platt.state[0, :2], [1.5, -0.7], atol=0.2)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("average", [False, True])
+def test_probabilities_are_calibrated(classes, average):
+    """As good as the sigmoid that is fitted to the test scores themselves, nearly."""
+    X, y, X_test, y_test = text(classes=classes)
+    model = osvm.LinearClassifier(
+        reg=1e-4, probability=True, average=average, epochs=2, random_state=0
+    ).fit(X, y)
+    p = model.predict_proba(X_test)
+    assert np.allclose(p.sum(axis=1), 1)
+    codes = np.searchsorted(model.classes_, y_test)
+    hindsight = Platt(p.shape[1] if classes > 2 else 1)
+    targets = np.where(codes == 1, 1.0, -1.0) if classes == 2 else codes.astype(np.int32)
+    for _ in range(5):
+        hindsight.learn(model._scores(X_test), targets)
+    best = hindsight.probability(model._scores(X_test))
+    best = np.column_stack([1 - best, best]) if classes == 2 else best
+    best /= best.sum(axis=1, keepdims=True)
+    assert log_loss(p, codes) <= 1.15 * log_loss(best, codes) + 0.02
+    share = model.classes_[p.argmax(axis=1)] == model.predict(X_test)
+    assert share.mean() > 0.95
+
+
+def test_it_survives_streams_pickles_and_new_labels():
+    X, y, *_ = text(800, classes=3)
+    whole = osvm.LinearClassifier(probability=True).partial_fit(X, y, classes=[0, 1, 2])
+    parts = osvm.LinearClassifier(probability=True)
+    for start in range(0, 800, 100):
+        parts.partial_fit(X[start : start + 100], y[start : start + 100], classes=[0, 1, 2])
+        parts = pickle.loads(pickle.dumps(parts))
+    assert np.array_equal(whole.predict_proba(X), parts.predict_proba(X))
+    twin = osvm.LinearClassifier(probability=True)
+    twin._set_state(*whole._get_state())
+    assert np.array_equal(whole.predict_proba(X), twin.predict_proba(X))
+    order = np.argsort(y, kind="stable")
+    growing = osvm.LinearClassifier(probability=True)
+    for block in np.array_split(order, 20):
+        growing.partial_fit(X[block], y[block])
+    assert growing.predict_proba(X).shape == (800, 3)
+
+
+def test_the_weights_do_not_depend_on_it():
+    X, y, *_ = text(500)
+    a = osvm.LinearClassifier(random_state=0).fit(X, y)
+    b = osvm.LinearClassifier(random_state=0, probability=True).fit(X, y)
+    assert np.array_equal(a.coef_, b.coef_)
+    assert not hasattr(a, "predict_proba")
+    a.set_params(probability=True)
+    with pytest.raises(ValueError, match="train it again"):
+        a.predict_proba(X)
