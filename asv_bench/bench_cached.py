@@ -11,8 +11,8 @@ import numpy as np
 
 from asv_bench.report import scaled
 from osvm import recipes
-from osvm.kernel.cached.columns import Columns
 from osvm.datasets import make_chessboard, make_two_normals
+from osvm.kernel.cached.columns import Columns
 from osvm.model_selection import cached_grid_search
 
 SETS = ("chessboard", "two_normals", "pixels")

@@ -18,8 +18,8 @@ import numpy as np
 from asv_bench import compare, peers, problems
 from asv_bench.common import cpu_seconds, interleaved, news20, ratio, rcv1_like
 from asv_bench.report import Report, bench_scale, default_repeats, make_parser, scaled
-from osvm.linear.dual import DualSolver
 from osvm._input.rows import RowSource
+from osvm.linear.dual import DualSolver
 
 TARGETS = [("to 1 %", "gap", 1e-2), ("to 0.1 %", "gap", 1e-3)]
 

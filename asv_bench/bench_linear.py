@@ -22,8 +22,8 @@ import scipy.sparse as sp
 from asv_bench.common import ROWS, interleaved, news20, pinned, ratio, rcv1_like
 from asv_bench.report import Report, make_parser
 from osvm import LinearClassifier
-from osvm.linear import order
 from osvm._input.validate import check_X
+from osvm.linear.order import full, windowed
 from osvm.model_selection import one_pass_search
 
 REG = 1e-4
@@ -51,7 +51,7 @@ class Data:
 
     def order(self, name: str) -> Any:
         n = self.X.shape[0]
-        return {"file": None, "window": order.windowed(n, 1), "full": order.full(n, 1)}[name]
+        return {"file": None, "window": windowed(n, 1), "full": full(n, 1)}[name]
 
     def epoch(self, order: str = "file", n_out: int = 1, **params: Any) -> Callable[[], None]:
         """A further epoch of a model that has seen one."""

@@ -19,8 +19,8 @@ import numpy as np
 from asv_bench.common import ROWS, interleaved, ratio, rcv1_like
 from asv_bench.report import Report, make_parser
 from osvm import LinearClassifier
-from osvm.linear.training import ONE_THREAD, learn
 from osvm._input.validate import check_X
+from osvm.linear.training import ONE_THREAD, learn
 
 BLOCKS = (100, 1000, 10_000)
 LOSSES = ("hinge", "logistic", "squared_hinge")

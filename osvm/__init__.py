@@ -9,10 +9,11 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from osvm import __version__
+__version__ = "0.1.0"
 
 # Public objects: name -> the module that defines it.
 _OBJECTS = {
+    "AlmaClassifier": "osvm.linear",
     "ConvergenceWarning": "osvm.exceptions",
     "ConversionWarning": "osvm.exceptions",
     "KernelClassifier": "osvm.kernel",
@@ -21,10 +22,10 @@ _OBJECTS = {
     "LinearClassifier": "osvm.linear",
     "LinearNovelty": "osvm.linear",
     "LinearRegressor": "osvm.linear",
-    "MultilabelClassifier": "osvm.linear.multilabel",
-    "checkpoint": "osvm.io",
-    "load": "osvm.io",
-    "save": "osvm.io",
+    "MultilabelClassifier": "osvm.linear",
+    "checkpoint": "osvm.files.checkpoint",
+    "load": "osvm.files.models",
+    "save": "osvm.files.models",
 }
 
 # Public modules, reachable as attributes.
@@ -38,7 +39,6 @@ _MODULES = (
     "linear",
     "losses",
     "model_selection",
-    "multilabel",
     "plot",
     "recipes",
     "schedules",
@@ -59,7 +59,6 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     import osvm.linear as linear
     import osvm.losses as losses
     import osvm.model_selection as model_selection
-    import osvm.linear.multilabel as multilabel
     import osvm.plot as plot
     import osvm.recipes as recipes
     import osvm.schedules as schedules
@@ -74,10 +73,11 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     from osvm.kernel import KernelClassifier as KernelClassifier
     from osvm.kernel import KernelNovelty as KernelNovelty
     from osvm.kernel import KernelRegressor as KernelRegressor
+    from osvm.linear import AlmaClassifier as AlmaClassifier
     from osvm.linear import LinearClassifier as LinearClassifier
     from osvm.linear import LinearNovelty as LinearNovelty
     from osvm.linear import LinearRegressor as LinearRegressor
-    from osvm.linear.multilabel import MultilabelClassifier as MultilabelClassifier
+    from osvm.linear import MultilabelClassifier as MultilabelClassifier
 
 
 def get_include() -> str:

@@ -23,8 +23,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from osvm._parts.registry import Part, Registry, check_number
 from osvm._parts.compiled import KernelSpec
+from osvm._parts.registry import Part, Registry, check_number
 
 __all__ = [
     "RBF",

@@ -23,9 +23,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osvm._parts.compiled import compiled
-from osvm._parts.registry import Part, Registry, check_number
+from osvm._parts import compiled
 from osvm._parts.compiled import LossSpec
+from osvm._parts.registry import Part, Registry, check_number
 from osvm.taxonomy import Taxonomy
 
 __all__ = [

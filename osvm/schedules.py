@@ -22,8 +22,8 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from osvm._parts.registry import Part, Registry, check_number
 from osvm._parts.compiled import StepSpec
+from osvm._parts.registry import Part, Registry, check_number
 
 __all__ = [
     "SMD",

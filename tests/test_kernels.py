@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osvm import kernels
-from osvm._parts.compiled import KernelSpec
 from osvm._input.rows import RowSource
+from osvm._parts.compiled import KernelSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -44,7 +44,9 @@ CASES = [
 ]
 PLAIN = [kernel for kernel, _ in CASES] + [kernels.Precomputed()]
 
-every = pytest.mark.parametrize(("kernel", "formula"), CASES, ids=lambda part: repr(part)[:50])
+every = pytest.mark.parametrize(
+    ("kernel", "formula"), [pytest.param(*case, id=repr(case[0])) for case in CASES]
+)
 
 
 @pytest.fixture

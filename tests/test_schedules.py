@@ -25,7 +25,9 @@ CASES = [
 ]
 TIMES = np.concatenate([np.arange(1.0, 30.0), [1e6, 1e12, 2.0**53]])
 
-every = pytest.mark.parametrize(("schedule", "formula"), CASES, ids=lambda part: repr(part)[:40])
+every = pytest.mark.parametrize(
+    ("schedule", "formula"), [pytest.param(*case, id=repr(case[0])) for case in CASES]
+)
 
 
 @every

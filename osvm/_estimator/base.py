@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm._input import validate
 from osvm._estimator.compat import BaseEstimator, check_is_fitted
+from osvm._input import validate
 from osvm._input.labels import LabelIndex, RunningBalance, check_class_weight, resolve_class_weight
 from osvm._input.parameters import (
     check_bool,
@@ -156,9 +156,9 @@ class OnlineEstimator(BaseEstimator):
         ----------
         path : str or path-like
         """
-        from osvm import io
+        from osvm.files.models import save
 
-        io.save(self, path)
+        save(self, path)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

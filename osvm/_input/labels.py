@@ -323,3 +323,10 @@ class RunningBalance:
         n_met = np.count_nonzero(met) + np.cumsum(first)
         weights = (total + 1 + np.arange(n)) / (n_met * seen)
         return weights, RunningBalance(counts + by_class)
+
+
+def split_outputs(codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Labels as -1 and +1: one row for two classes, else one row per class."""
+    if n_classes == 2:
+        return np.where(codes == 1, 1.0, -1.0)[None, :]
+    return np.where(codes[None, :] == np.arange(n_classes)[:, None], 1.0, -1.0)

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse as sp
 
-from osvm._input.scan import all_finite, first_bad_weight, first_not_whole
 from osvm._input.convert import say, to_floats
+from osvm._input.scan import all_finite, first_bad_weight, first_not_whole
 from osvm.exceptions import ConversionWarning
 
 __all__ = ["check_sample_weight", "check_y_classes", "check_y_regression"]

@@ -15,7 +15,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-from osvm.io import CLASSES
+from osvm.files.models import CLASSES
 
 DEFAULT = "LinearClassifier"
 # callback and record serve Python programs; the command has its own progress table.

@@ -17,6 +17,7 @@ from osvm.cli.estimators import (
 from osvm.cli.inputs import add_input_arguments, known_columns, open_input
 from osvm.cli.report import add_report_arguments, positive, say, say_skipped
 from osvm.cli.train import _known_classes, _label_type, _numeric
+from osvm.files.encoding import decode
 from osvm.stream.progressive import ProgressiveResult, progressive_validate
 
 
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         if given_parameters(arguments) or arguments.estimator:
             arguments.parser.error("--model brings its own parameters; leave the estimator's out")
         model, header, _ = io.load_all(arguments.model)
-        saved = io.decode(header["input"])
+        saved = decode(header["input"])
     else:
         settle_estimator(arguments)
     label_type = _label_type(arguments)

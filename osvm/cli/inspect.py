@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from osvm import io
+from osvm.files.encoding import decode
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def describe(model: Any, header: dict[str, Any], top: int) -> dict[str, Any]:
     """Everything that is shown, JSON-able."""
-    settings = io.decode(header["input"]) or {}
+    settings = decode(header["input"]) or {}
     terms = settings.pop("terms", {})
     defaults = type(model)().get_params(deep=False)
     found: dict[str, Any] = {

@@ -12,6 +12,7 @@ import numpy as np
 from osvm import io
 from osvm.cli.inputs import add_input_arguments, known_columns, open_input
 from osvm.cli.report import Report, add_report_arguments, say, say_skipped
+from osvm.files.encoding import decode
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     model, header, _ = io.load_all(arguments.model)
-    saved = io.decode(header["input"])
+    saved = decode(header["input"])
     answer = _answer(arguments, model)
     with open_input(arguments, arguments.data, saved=saved) as reader:
         reader.eager = arguments.data == "-"  # answers go out as the data come in

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import vstack
 
 from osvm import io
-from osvm.files.archive import check_folder
+from osvm._input.parameters import check_integer
 from osvm.cli.estimators import (
     FIT_ONLY,
     add_estimator_arguments,
@@ -27,7 +27,8 @@ from osvm.cli.estimators import (
 from osvm.cli.inputs import add_input_arguments, known_columns, open_input
 from osvm.cli.report import Report, add_report_arguments, positive, say, say_skipped
 from osvm.cli.terms import find_terms
-from osvm._input.parameters import check_integer
+from osvm.files.archive import check_folder
+from osvm.files.encoding import decode
 from osvm.stream import ShuffledReader
 from osvm.stream.progressive import _cut, running_totals
 
@@ -125,7 +126,7 @@ def _starting_model(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any] 
     if given or arguments.estimator:
         arguments.parser.error("--initial brings its own parameters; leave the estimator's out")
     model, header, _ = io.load_all(arguments.initial)
-    return model, io.decode(header["input"])
+    return model, decode(header["input"])
 
 
 def _label_type(arguments: argparse.Namespace) -> str:
@@ -310,7 +311,7 @@ def _save(arguments: argparse.Namespace, model: Any, config: dict[str, Any]) -> 
     """The final file: the model, its input, and the place if it was checkpointed."""
     if arguments.checkpoint_every or arguments.resume:
         _, header, arrays = io.load_all(arguments.model)
-        stream = (io.decode(header["stream"]), arrays)
+        stream = (decode(header["stream"]), arrays)
         io.save(model, arguments.model, input=config, stream=stream)
     else:
         io.save(model, arguments.model, input=config)

@@ -13,9 +13,10 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from osvm import io
-from osvm.files.archive import ModelFileError, remove_leftovers
 from osvm._input.parameters import check_integer
+from osvm.files.archive import ModelFileError, remove_leftovers
+from osvm.files.encoding import decode
+from osvm.files.models import encode_params, load_all, save
 
 
 class Checkpoint:
@@ -62,12 +63,12 @@ class Checkpoint:
             self._restore()
 
     def _restore(self) -> None:
-        saved, header, arrays = io.load_all(self.path)
+        saved, header, arrays = load_all(self.path)
         if type(saved) is not type(self.model):
             raise ModelFileError(
                 f"{self.path} holds a {type(saved).__name__}, not a {type(self.model).__name__}"
             )
-        mine, other = io._encode_params(self.model), io._encode_params(saved)
+        mine, other = encode_params(self.model), encode_params(saved)
         for key in mine:
             if mine[key] != other.get(key) and key not in ("random_state", "verbose", "n_jobs"):
                 raise ModelFileError(
@@ -76,14 +77,14 @@ class Checkpoint:
                 )
         if header["stream"] is None:
             raise ModelFileError(f"{self.path} is a model without the place of a stream in it")
-        scalars = io.decode(header["stream"])
+        scalars = decode(header["stream"])
         self.model._set_state(*saved._get_state())
         self.n_seen = self._saved_at = int(scalars["n_seen"])
         self.epoch = int(scalars["epoch"])
         self.finished = bool(scalars["finished"])
         self.extra = dict(scalars["extra"])
         if self.input is None:
-            self.input = io.decode(header["input"])
+            self.input = decode(header["input"])
         self._place = (scalars["reader"], arrays)
 
     def stream(self, reader: Any, *, epochs: int = 1) -> Iterator[tuple]:
@@ -127,7 +128,7 @@ class Checkpoint:
             "extra": self.extra,
             "reader": scalars,
         }
-        io.save(self.model, self.path, input=self.input, stream=(place, arrays))
+        save(self.model, self.path, input=self.input, stream=(place, arrays))
         self._saved_at = self.n_seen
 
 

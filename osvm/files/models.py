@@ -1,4 +1,4 @@
-"""Model files: `save`, `load`, `read_header`, and checkpoints of streams.
+"""Model files: `save`, `load` and `read_header`.
 
 A model file holds a class out of `CLASSES`, its constructor parameters and its
 fitted state (`_get_state` / `_set_state` of `osvm._estimator.base`), never code: see
@@ -10,30 +10,33 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from osvm import __version__
 from osvm.files.archive import ModelFileError, read_archive, write_archive
 from osvm.files.encoding import TRANSIENT, decode, encode
-from osvm import __version__
 
-__all__ = ["Checkpoint", "ModelFileError", "checkpoint", "load", "read_header", "save"]
+__all__ = ["load", "load_all", "load_input", "read_header", "save"]
 
 FORMAT = "osvm"
 FORMAT_VERSION = 1
 
 # Classes that files may name, and where they live.
 CLASSES = {
-    "AlmaClassifier": "osvm.linear.alma",
+    "AlmaClassifier": "osvm.linear",
     "KernelClassifier": "osvm.kernel",
     "KernelNovelty": "osvm.kernel",
     "KernelRegressor": "osvm.kernel",
     "LinearClassifier": "osvm.linear",
     "LinearNovelty": "osvm.linear",
     "LinearRegressor": "osvm.linear",
-    "MultilabelClassifier": "osvm.linear.multilabel",
+    "MultilabelClassifier": "osvm.linear",
 }
+
+# Parameters of earlier formats that are gone and changed nothing about a trained model.
+RETIRED = {"lock_free"}
 
 
 def save(
@@ -89,13 +92,13 @@ def _describe_model(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "version": FORMAT_VERSION,
         "osvm": __version__,
         "class": name,
-        "params": _encode_params(model),
+        "params": encode_params(model),
         "state": encode(scalars, "the state"),
     }
     return header, {f"model/{key}": array for key, array in arrays.items()}
 
 
-def _encode_params(model: Any) -> dict[str, Any]:
+def encode_params(model: Any) -> dict[str, Any]:
     return {
         key: encode(value, f"parameter {key}")
         for key, value in sorted(model.get_params(deep=False).items())
@@ -161,10 +164,10 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     try:
         params = decode(header["params"])
         known = set(cls._get_param_names())
-        unknown = sorted(set(params) - known)
+        unknown = sorted(set(params) - known - RETIRED)
         if unknown:
             raise ValueError(f"{name} has no parameter {unknown[0]!r}")
-        model = cls(**params)
+        model = cls(**{key: value for key, value in params.items() if key in known})
         model._set_state(decode(header["state"]), _part(arrays, "model/"))
     except RecursionError:
         raise ModelFileError("the header is nested too deeply") from None
@@ -203,16 +206,3 @@ def read_header(path: Any) -> dict[str, Any]:
 def load_input(path: Any) -> dict[str, Any] | None:
     """How the columns that a model was trained on came about; None when it is not known."""
     return read_header(path)["input"]
-
-
-if TYPE_CHECKING:
-    from osvm.files.checkpoint import Checkpoint, checkpoint
-
-
-def __getattr__(name: str) -> Any:
-    """Checkpoints stand on this module, so they are imported when they are asked for."""
-    if name in ("Checkpoint", "checkpoint"):
-        from osvm.files import checkpoint
-
-        return getattr(_checkpoint, name)
-    raise AttributeError(f"module 'osvm.io' has no attribute {name!r}")

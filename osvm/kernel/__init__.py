@@ -11,6 +11,6 @@ from osvm.kernel.regressor import KernelNovelty, KernelRegressor
 
 __all__ = ["SOLVERS", "KernelClassifier", "KernelNovelty", "KernelRegressor"]
 
-# The classes live in private modules, one concept each; this is their address.
+# The room is the public address of its classes; one module holds each.
 for _class in (KernelClassifier, KernelNovelty, KernelRegressor):
     _class.__module__ = __name__

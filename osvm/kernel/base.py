@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from osvm import kernels
 from osvm._estimator.base import LabelIndex, OnlineEstimator, check_choice
-from osvm.kernel.cached.learner import CachedLearner, CachedMachine, refuse_cached_parameters
 from osvm._input.rows import RowSource
-from osvm.solvers import CachedSolver
+from osvm.kernel.cached.learner import CachedLearner, CachedMachine, refuse_cached_parameters
+from osvm.kernel.cached.solvers import CachedSolver
 
 __all__ = ["Batch", "KernelEstimator", "Machine", "Solver", "streaming"]
 

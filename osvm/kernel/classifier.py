@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm import losses
-from osvm._input import validate
 from osvm._estimator.base import LabelIndex, RunningBalance, resolve_class_weight
+from osvm._estimator.compat import ClassifierMixin
+from osvm._input import validate
+from osvm.kernel.base import Batch, KernelEstimator, Solver, streaming
 from osvm.kernel.buffer.solver import BufferSolver
 from osvm.kernel.cached.learner import learners
-from osvm._estimator.compat import ClassifierMixin
-from osvm.kernel.base import Batch, KernelEstimator, Solver, streaming
 
 __all__ = ["SOLVERS", "KernelClassifier"]
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm._input import validate
-from osvm.kernel.buffer.solver import BufferSolver
 from osvm._estimator.compat import OutlierMixin, RegressorMixin
-from osvm.kernel.base import Batch, KernelEstimator, Solver
+from osvm._input import validate
 from osvm._input.rows import RowSource
+from osvm.kernel.base import Batch, KernelEstimator, Solver
+from osvm.kernel.buffer.solver import BufferSolver
 
 __all__ = ["KernelNovelty", "KernelRegressor"]
 

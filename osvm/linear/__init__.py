@@ -6,11 +6,19 @@ Vishwanathan, Schraudolph, Smola (JMLR 2006).  One step is described in
 `osvm/linear/learner.pyx`; parts come from `osvm.losses` and `osvm.schedules`.
 """
 
+from osvm.linear.alma import AlmaClassifier
 from osvm.linear.classifier import LinearClassifier
+from osvm.linear.multilabel import MultilabelClassifier
 from osvm.linear.regressor import LinearNovelty, LinearRegressor
 
-__all__ = ["LinearClassifier", "LinearNovelty", "LinearRegressor"]
+__all__ = [
+    "AlmaClassifier",
+    "LinearClassifier",
+    "LinearNovelty",
+    "LinearRegressor",
+    "MultilabelClassifier",
+]
 
-# The classes live in private modules, one concept each; this is their address.
-for _class in (LinearClassifier, LinearNovelty, LinearRegressor):
-    _class.__module__ = __name__
+# The room is the public address of its classes; one module holds each.
+for _name in __all__:
+    globals()[_name].__module__ = __name__

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osvm._input import validate
-from osvm.linear.alma_loop import AlmaState
 from osvm._estimator.base import (
     LabelIndex,
     OnlineEstimator,
@@ -23,8 +21,10 @@ from osvm._estimator.base import (
     check_number,
     make_generator,
 )
-from osvm.kernel.cached.learner import split_outputs
 from osvm._estimator.compat import ClassifierMixin
+from osvm._input import validate
+from osvm._input.labels import split_outputs
+from osvm.linear.alma_loop import AlmaState
 
 __all__ = ["AlmaClassifier"]
 
@@ -62,7 +62,7 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
 
     Examples
     --------
-    >>> from osvm.linear.alma import AlmaClassifier
+    >>> from osvm import AlmaClassifier
     >>> X, y = [[2.0, 0.0, 1.0], [0.0, 2.0, 1.0]], ["left", "right"]
     >>> AlmaClassifier(p=4).fit(X, y).predict([[1.0, 0.0, 0.0]]).tolist()
     ['left']

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from osvm import losses, schedules
-from osvm._input import validate
 from osvm._estimator.base import (
     OnlineEstimator,
     check_bool,
@@ -26,15 +25,16 @@ from osvm._estimator.base import (
 )
 from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.compat import CallbackSupport
-from osvm.linear.training import Plan, learn, objective, run, train, visiting_order
-from osvm.linear.one_example import OneExample
-from osvm.linear.state import LinearState
-from osvm.linear.platt import Platt
 from osvm._estimator.progress import make_progress
+from osvm._estimator.threads import Team, resolve_jobs
+from osvm._input import validate
 from osvm._input.rows import RowSource
-from osvm.linear.score import score_csr
 from osvm.linear.learner import SGDLearner
-from osvm._estimator.threads import Team, Threads, check_lock_free, resolve_jobs
+from osvm.linear.one_example import OneExample
+from osvm.linear.platt import Platt
+from osvm.linear.score import score_csr
+from osvm.linear.state import LinearState
+from osvm.linear.training import Plan, learn, objective, run, train, visiting_order
 
 Array = npt.NDArray[Any]
 
@@ -100,7 +100,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
                 f"eta0 * reg = {eta0 * reg:g} is more than 1, so that each step would flip the "
                 f"sign of the weights: lower eta0 to at most 1/reg = {1 / reg:g}"
             )
-        plan = Plan(
+        return Plan(
             loss=loss,
             schedule=schedule,
             reg=reg,
@@ -113,12 +113,6 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             error_kind=self._error_kind,
             delta=delta,
         )
-        check_lock_free(self, plan)
-        return plan
-
-    def _threads(self) -> Threads:
-        """The threads that training may use."""
-        return Threads(resolve_jobs(self.n_jobs), self.lock_free)
 
     def _resolve_radius(self, reg: float) -> float:
         """0 for no projection, 1/sqrt(reg) for True, or the radius that was given."""
@@ -256,7 +250,6 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
                 watch=watch if watch.wanted else None,
                 platt=platt,
                 first_order=order,
-                threads=self._threads(),
             )
         except KeyboardInterrupt:
             if source.values_checked or learner.is_sound():
@@ -284,7 +277,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             and plan.batch_size == 1
             and plan.curvature == 0.0
             and not isinstance(plan.schedule, schedules.SMD)
-            and not (self.warm_start or self.verbose or self.record or self.lock_free)
+            and not (self.warm_start or self.verbose or self.record)
             and self.callback is None
             and not hasattr(self, "_skl_callbacks")
             and not getattr(self, "probability", False)
@@ -333,7 +326,6 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
                     progress,
                     record,
                     platt=platt,
-                    threads=self._threads(),
                     curvature=curvature,
                 )
             except KeyboardInterrupt:
@@ -356,7 +348,6 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
                 source.n_rows,
                 weight,
                 kept,
-                self._threads(),
                 curvature,
                 undo=True,
             )

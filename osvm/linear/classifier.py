@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm import losses, schedules
-from osvm._input import validate
 from osvm._estimator.base import (
     LabelIndex,
     RunningBalance,
@@ -18,13 +17,14 @@ from osvm._estimator.base import (
     resolve_class_weight,
 )
 from osvm._estimator.compat import ClassifierMixin, available_if, with_callbacks
+from osvm._input import validate
 from osvm._input.labels import count_codes
+from osvm._input.rows import RowSource
 from osvm.linear.base import LinearEstimator
 from osvm.linear.dual_fit import fit_dual
-from osvm.linear.training import Plan
-from osvm.linear.platt import Platt
-from osvm._input.rows import RowSource
 from osvm.linear.learner import SGDLearner
+from osvm.linear.platt import Platt
+from osvm.linear.training import Plan
 
 __all__ = ["LinearClassifier", "encode_targets"]
 
@@ -85,14 +85,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     warm_start : bool, default False
         `fit` goes on from the present weights.
     n_jobs : int, optional
-        Threads; -1 for all cores.  They share the rows of a prediction, and in training
-        the outputs of a one-vs-rest model (from 16 classes on), which gives bit for bit
-        the model of one thread.  Small data stay in one thread.
-    lock_free : bool, default False
-        Share out the rows in training as well: `n_jobs` threads change the same weights
-        without waiting for each other.  For any loss, also with two classes; **not
-        deterministic**, two runs differ about as much as two orders of the rows.  Does
-        not go with `project`, `average`, `batch_size`, `probability` and `record`.
+        Threads that share the rows of a prediction, and the classes of solver="dual"; -1
+        for all cores.  The result does not depend on it.
     verbose : bool, default False
         Print progress at examples 1, 2, 4, 8, ...
     record : bool, default False
@@ -172,7 +166,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         probability: bool = False,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        lock_free: bool = False,
         verbose: bool | int = False,
         record: bool = False,
         callback: Any = None,

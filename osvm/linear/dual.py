@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from osvm.linear.dual_loop import DualProblem, mean_sq_norm
 from osvm._input.rows import RowSource
+from osvm.linear.dual_loop import DualProblem, mean_sq_norm
 from osvm.linear.weights import ScaledMatrix, ScaledVector
 
 LOSSES = ("hinge", "squared_hinge")

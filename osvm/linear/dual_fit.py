@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm.linear.dual import LOSSES, DualSolver
-from osvm.linear.training import Plan
 from osvm._input.parameters import make_generator
 from osvm._input.rows import RowSource
-from osvm.linear.learner import SGDLearner
 from osvm.exceptions import ConvergenceWarning
+from osvm.linear.dual import LOSSES, DualSolver
+from osvm.linear.learner import SGDLearner
+from osvm.linear.training import Plan
 
 __all__ = ["DEFAULT_TOL", "check_dual", "fit_dual"]
 

@@ -30,12 +30,10 @@ def to_sklearn(model: Any) -> Any:
         from sklearn import linear_model
     except ImportError as error:
         raise ImportError("to_sklearn needs scikit-learn: pip install 'osvm[sklearn]'") from error
-    from osvm.linear import LinearClassifier, LinearRegressor
-
     model._check_fitted()
     plan = model._plan
     common: dict[str, Any] = {"alpha": plan.reg, "average": plan.average_from >= 0}
-    if isinstance(model, LinearClassifier):
+    if model._error_kind == "class":
         if model.normalize:
             raise ValueError(_normalize_text("SGDClassifier"))
         name = _CLASSIFIER_LOSSES.get(plan.loss.name, "hinge")
@@ -45,7 +43,7 @@ def to_sklearn(model: Any) -> Any:
         twin.classes_ = model.classes_.copy()
         twin.coef_ = _dense(model.coef_)
         twin.intercept_ = model.intercept_
-    elif isinstance(model, LinearRegressor):
+    elif model._error_kind == "absolute":
         if model.normalize:
             raise ValueError(_normalize_text("SGDRegressor"))
         epsilon = {"huber": "delta", "epsilon_insensitive": "epsilon"}.get(plan.loss.name)

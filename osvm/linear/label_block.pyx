@@ -266,7 +266,7 @@ cdef class LabelBlock:
         return True
 
     def _measure(self, bint curved):
-        """Each clock's reach: as `osvm/linear/weight_bound.pxd` has it, or the largest |w| and |b|."""
+        """Each clock's reach: of `osvm/linear/weight_bound.pxd`, or the largest |w| and |b|."""
         cdef Py_ssize_t q
         cdef Clock *clock
         if curved:

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm.linear.label_block import LabelBlock
 from osvm._input.labels import LabelIndex, RunningBalance
-from osvm.linear.training import TRIAL_ROWS, Plan, visiting_order
 from osvm._input.rows import RowSource
+from osvm.linear.classifier import LinearClassifier
+from osvm.linear.label_block import LabelBlock
 from osvm.linear.learner import SGDLearner
+from osvm.linear.training import TRIAL_ROWS, Plan, visiting_order
 from osvm.linear.weights import ScaledMatrix
-from osvm.linear import LinearClassifier
 from osvm.schedules import SMD
 
 Array = npt.NDArray[Any]

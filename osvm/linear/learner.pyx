@@ -18,8 +18,8 @@ Invariants
 - with mini-batches, gradients are summed in `grad` and the step is made when
   the batch is full, or by `flush`.
 
-The loops are in osvm/linear/one_output.pxd (one output), osvm/linear/one_output_sparse.pxd (its usual
-case) and osvm/linear/columns.pxd (K outputs), mini-batches in osvm/linear/mini_batch.pxd.
+The loops are in one_output.pxd (one output), one_output_sparse.pxd (its fast path) and
+columns.pxd (K outputs), mini-batches in mini_batch.pxd.
 """
 import numpy as np
 

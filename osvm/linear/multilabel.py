@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm._input import validate
 from osvm._estimator.base import OnlineEstimator, make_generator
 from osvm._estimator.compat import ClassifierMixin, available_if
-from osvm.linear.label_models import LabelModels, in_one_pass
+from osvm._input import validate
 from osvm._input.label_sets import MAX_LABELS, LabelSets, label_array, membership_column
 from osvm._input.labels import LabelIndex, resolve_class_weight
 from osvm._input.parameters import check_choice, check_integer
 from osvm._input.rows import RowSource
-from osvm.linear import LinearClassifier
+from osvm.linear.classifier import LinearClassifier
+from osvm.linear.label_models import LabelModels, in_one_pass
 
 __all__ = ["MultilabelClassifier"]
 

@@ -25,7 +25,7 @@ from osvm.core.svec cimport (
 cdef inline int learn_plain(SGDLearner learner, const Rows *X, const double *y,
                             const int64_t *order, Py_ssize_t *at, Py_ssize_t stop,
                             const double *weight, double largest) noexcept nogil:
-    """The usual case of `learn_scalar`, in a loop for its types (osvm/linear/one_output_sparse.pxd)."""
+    """The fast path of `learn_scalar`: a loop for its types (one_output_sparse.pxd)."""
     cdef Stretch s
     cdef int status
     s.X, s.y, s.order, s.weight = X, y, order, weight

@@ -14,7 +14,9 @@ from libc.math cimport fabs, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
-from osvm.linear.learner cimport ERROR_ABSOLUTE, ERROR_CLASS, NOT_FINITE, DONE, STEP_TOO_LARGE, Options
+from osvm.linear.learner cimport (
+    DONE, ERROR_ABSOLUTE, ERROR_CLASS, NOT_FINITE, STEP_TOO_LARGE, Options,
+)
 from osvm.core.loss cimport Loss, loss_value_xi
 from osvm.core.row cimport (
     OSVM_PREFETCH, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Row, Rows, pairs_axpy,

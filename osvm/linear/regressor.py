@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm._input import validate
 from osvm._estimator.compat import OutlierMixin, RegressorMixin, with_callbacks
-from osvm.linear.base import LinearEstimator
+from osvm._input import validate
 from osvm._input.rows import RowSource
+from osvm.linear.base import LinearEstimator
 
 __all__ = ["LinearNovelty", "LinearRegressor"]
 
@@ -60,7 +60,7 @@ class LinearRegressor(RegressorMixin, OneOutput):
     reg, C, schedule, eta0, project, average, batch_size, normalize, fit_intercept
         As for :class:`LinearClassifier`.  With "squared" and the default schedule no step
         goes beyond its example, however large the row.
-    epochs, tol, shuffle, random_state, warm_start, n_jobs, lock_free, verbose, record, callback
+    epochs, tol, shuffle, random_state, warm_start, n_jobs, verbose, record, callback
         As for :class:`LinearClassifier`.
 
     Attributes
@@ -102,7 +102,6 @@ class LinearRegressor(RegressorMixin, OneOutput):
         random_state: Any = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        lock_free: bool = False,
         verbose: bool | int = False,
         record: bool = False,
         callback: Any = None,
@@ -177,7 +176,7 @@ class LinearNovelty(OutlierMixin, OneOutput):
     reg, C, schedule, eta0, project, average, batch_size, normalize
         As for :class:`LinearClassifier`.  A larger `reg` flags more rows.
     fit_intercept : bool, default False
-    epochs, tol, shuffle, random_state, warm_start, n_jobs, lock_free, verbose, record, callback
+    epochs, tol, shuffle, random_state, warm_start, n_jobs, verbose, record, callback
         As for :class:`LinearClassifier`.
 
     Attributes
@@ -223,7 +222,6 @@ class LinearNovelty(OutlierMixin, OneOutput):
         random_state: Any = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        lock_free: bool = False,
         verbose: bool | int = False,
         record: bool = False,
         callback: Any = None,

@@ -20,9 +20,9 @@ from osvm._estimator.base import (
     generator_state,
     restore_generator,
 )
-from osvm.linear.training import Plan
-from osvm.linear.platt import Platt
 from osvm.linear.learner import SGDLearner
+from osvm.linear.platt import Platt
+from osvm.linear.training import Plan
 
 Array = npt.NDArray[Any]
 

@@ -16,17 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm.linear import objective
-from osvm.linear.step_bound import bounded_weight, sq_norm
 from osvm._estimator.callbacks import EpochWatch
-from osvm.linear.order import full, windowed
-from osvm.linear.platt import Platt
 from osvm._estimator.progress import Progress
 from osvm._input.rows import RowSource
+from osvm.linear import objective as objective_loop
 from osvm.linear.learner import SGDLearner
+from osvm.linear.order import full, windowed
+from osvm.linear.platt import Platt
 from osvm.linear.smd import SMDLearner
+from osvm.linear.step_bound import bounded_weight, sq_norm
 from osvm.linear.svmd import SVMDLearner
-from osvm._estimator.threads import Threads
 from osvm.losses import MultiLoss
 from osvm.schedules import SMD, Bottou, InverseTime, Schedule
 
@@ -36,7 +35,6 @@ Array = npt.NDArray[Any]
 TRIAL_ROWS = 1000
 # Rows whose scores are kept at a time for Platt scaling.
 _SCORED_ROWS = 8192
-ONE_THREAD = Threads()
 
 
 @dataclass(frozen=True)
@@ -253,7 +251,7 @@ def objective(
 ) -> float:
     """reg/2 ||w||^2 + the weighted mean loss, from a pass over all rows."""
     if isinstance(learner, SGDLearner):
-        return objective.objective(learner, X, targets, weight, mean)
+        return objective_loop.objective(learner, X, targets, weight, mean)
     scores = np.empty((X.n_rows, learner.weights.n_out))
     learner.decide(X, scores, mean)
     if scores.shape[1] == 1:
@@ -293,7 +291,6 @@ def train(
     watch: EpochWatch | None = None,
     first_order: Array | None = None,
     platt: Platt | None = None,
-    threads: Threads = ONE_THREAD,
 ) -> list[float]:
     """Passes over the rows; the true objective after each where `tol` asks for it.
 
@@ -320,7 +317,6 @@ def train(
             record,
             epoch * X.n_rows,
             platt,
-            threads,
             plan.curvature,
         )
         learner.flush()
@@ -352,7 +348,6 @@ def run(
     record: dict[str, Array] | None = None,
     offset: int = 0,
     platt: Platt | None = None,
-    threads: Threads = ONE_THREAD,
     curvature: float = 0.0,
 ) -> None:
     """One pass, cut where the progress table has a line.
@@ -372,7 +367,7 @@ def run(
         if scores is not None:
             part = {**(part or {}), "score": scores}
         loss, errors = learner.loss_sum, learner.error_sum
-        learn(learner, X, targets, order, start, stop, weight, part, threads, curvature)
+        learn(learner, X, targets, order, start, stop, weight, part, curvature)
         if platt is not None and scores is not None:
             rows = slice(start, stop) if order is None else order[start:stop]
             platt.learn(scores[: stop - start], targets[rows])
@@ -392,7 +387,6 @@ def learn(
     stop: int,
     weight: Array | None,
     record: dict[str, Array] | None,
-    threads: Threads,
     curvature: float,
     undo: bool = False,
 ) -> None:
@@ -400,7 +394,9 @@ def learn(
     given = weight
     if curvature > 0.0:
         weight = bounded_weight(learner, X, curvature, order, start, stop, given)
-    threads.run(learner, X, targets, order, start, stop, weight, record, undo, curvature)
+    # learners that adapt their step sizes roll back by copies, not here
+    options = (undo, curvature) if undo else ()
+    learner.run(X, targets, order, start, stop, weight, record, *options)
     if weight is not given and weight is not None and record is not None and "eta" in record:
         rows = np.arange(start, stop) if order is None else order[start:stop]
         own = 1.0 if given is None else np.where(given[rows] > 0, given[rows], 1.0)

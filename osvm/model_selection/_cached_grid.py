@@ -1,10 +1,11 @@
 """A grid over C, kernel width and folds in which one kernel column serves all models.
 
 For one kernel, every value of C, every fold and every class is one more output of the same
-learner (`osvm.kernel.cached.sequential`): a row's kernel column is computed once and all outputs that it
-corrects are updated by one matrix product.  Rows that a fold holds out are masked, but their
-outputs are kept up to date like all others, so validation costs nothing.  The adatron on
-working sets shares columns through the cache instead, and goes on from each C to the next.
+learner (`osvm.kernel.cached.sequential`): a row's kernel column is computed once and all
+outputs that it corrects are updated by one matrix product.  Rows that a fold holds out are
+masked, but their outputs are kept up to date like all others, so validation costs nothing.
+The adatron on working sets shares columns through the cache instead, and goes on from each C
+to the next.
 
 Invariants
 - an output learns from its fold's training rows only;
@@ -22,11 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osvm import kernels, solvers
+from osvm import kernels
 from osvm._input import validate
-from osvm.kernel.cached.learner import split_outputs
-from osvm._input.labels import LabelIndex
+from osvm._input.labels import LabelIndex, split_outputs
 from osvm._input.parameters import check_bool, check_integer, check_number, make_generator
+from osvm.kernel.cached import solvers
 
 __all__ = ["CachedGridSearch", "cached_grid_search"]
 
@@ -257,7 +258,7 @@ class _Plan:
         """(n_C, n_folds, n_classes, n) outputs; all learnt in the same passes."""
         from osvm.kernel.cached.sequential import OnlineLoop
 
-        assert isinstance(self.part, solvers._Sequential)
+        assert isinstance(self.part, solvers.Sequential)
         n_C, n_folds, n_out = len(self.penalties), len(self.masks), len(self.Y)
         n = self.Y.shape[1]
         Y = np.tile(self.Y, (n_C * n_folds, 1))

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm._input import validate
 from osvm._estimator.base import LabelIndex, RunningBalance, make_generator, resolve_class_weight
 from osvm._estimator.compat import clone
-from osvm.linear.classifier import LinearClassifier, encode_targets
-from osvm.linear.training import TRIAL_ROWS, Plan, visiting_order
 from osvm._estimator.progress import make_progress
+from osvm._input import validate
 from osvm._input.rows import RowSource
+from osvm.linear.classifier import LinearClassifier, encode_targets
 from osvm.linear.search import SearchLearner
+from osvm.linear.training import TRIAL_ROWS, Plan, visiting_order
 
 __all__ = ["OnePassSearch", "one_pass_search"]
 

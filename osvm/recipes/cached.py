@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from osvm import solvers
-from osvm.linear.alma import AlmaClassifier
 from osvm.kernel import KernelClassifier
+from osvm.linear.alma import AlmaClassifier
 
 __all__ = [
     "alma",

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from osvm.linear import weights
-from osvm._input.scan import largest_magnitude, open_csr, open_dense
 from osvm._input.rows import RowSource
+from osvm._input.scan import largest_magnitude, open_csr, open_dense
+from osvm.linear import weights
 from osvm.linear.weights import ScaledMatrix, ScaledVector, limit_simd
 
 KINDS = [(value, index) for value in ("f4", "f8") for index in ("i4", "i8")]

@@ -24,7 +24,7 @@ import osvm
 from osvm import io
 from osvm.linear.alma import AlmaClassifier
 
-FOLDER = Path(__file__).parent / "data"
+FOLDER = Path(__file__).parents[1] / "data"
 MAX_BYTES = 12_000  # a buffer has twenty members, whatever is in it
 
 # Twelve rows of a formula, so that nothing depends on random numbers or other files.

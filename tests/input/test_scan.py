@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from osvm._input.norms import is_sorted_unique, row_norms
+from osvm._input.rows import RowSource
 from osvm._input.scan import (
     all_finite,
     find_fault,
@@ -14,8 +16,6 @@ from osvm._input.scan import (
     open_csr,
     open_dense,
 )
-from osvm._input.norms import is_sorted_unique, row_norms
-from osvm._input.rows import RowSource
 
 FLOATS = [np.float32, np.float64]
 INTS = [np.int32, np.int64]

@@ -8,9 +8,9 @@ import reference_kernel as ref
 import scipy.sparse as sp
 
 from osvm import kernels, losses, schedules
+from osvm._input.rows import RowSource
 from osvm.kernel.buffer.loop import learn
 from osvm.kernel.buffer.state import KernelState
-from osvm._input.rows import RowSource
 
 D, K, N = 5, 4, 120
 TREE = np.array([[0, 1, 2, 2], [1, 0, 2, 2], [2, 2, 0, 1.5], [2, 2, 1.5, 0]], dtype=float)

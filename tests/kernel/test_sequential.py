@@ -6,8 +6,8 @@ import reference_cached as ref
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from osvm.kernel.cached.sequential import OnlineLoop
 from osvm.kernel.cached.columns import Columns
+from osvm.kernel.cached.sequential import OnlineLoop
 
 
 def problem(n=150, d=4, seed=0, gamma=0.7):

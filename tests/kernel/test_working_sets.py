@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import reference_cached as ref
-from test_cached_loop import close, problem
 
-from osvm.kernel.cached.working_sets import BlockSolver
+from kernel.test_sequential import close, problem
 from osvm.kernel.cached.columns import Columns
 from osvm.kernel.cached.lasvm import Lasvm
+from osvm.kernel.cached.working_sets import BlockSolver
 
 
 def columns_of(K):

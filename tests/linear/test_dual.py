@@ -9,8 +9,8 @@ import pytest
 import reference_dual as reference
 import scipy.sparse as sp
 
-from osvm.linear.dual import OFFSET_STEP, DualSolver
 from osvm._input.rows import RowSource
+from osvm.linear.dual import OFFSET_STEP, DualSolver
 
 LOSSES = ["hinge", "squared_hinge"]
 

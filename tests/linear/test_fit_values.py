@@ -42,7 +42,7 @@ def no_look(monkeypatch):
     def look(source):
         raise AssertionError("the values were looked at")
 
-    monkeypatch.setattr(_validate, "compiled_look", look)
+    monkeypatch.setattr(validate, "compiled_look", look)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -51,7 +51,7 @@ def test_sound_values_are_not_looked_at_and_nothing_else_changes(model, dtype, m
     X, y = problem(dtype)
     careful = fit(fresh(model, record=True), X, y)
     with monkeypatch.context() as patch:
-        patch.setattr(_validate, "compiled_look", None)
+        patch.setattr(validate, "compiled_look", None)
         quick = fit(fresh(model), X, y)
     assert np.array_equal(quick.coef_, careful.coef_)
     assert np.array_equal(quick.intercept_, careful.intercept_)

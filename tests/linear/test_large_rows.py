@@ -57,7 +57,6 @@ def test_a_bad_entry_is_refused_and_the_model_stays(fault, values, index, place)
         {"batch_size": 10},
         {"record": True},
         {"n_jobs": 2},
-        {"n_jobs": 2, "lock_free": True},
         {"schedule": "smd"},
         {"loss": "squared_hinge"},
         {"probability": True},

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, load_npz
 import osvm
 from osvm import schedules
 
-DATA = Path(os.environ.get("OSVM_DATA", Path(__file__).parents[2] / "shared" / "data"))
+DATA = Path(os.environ.get("OSVM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 rng = np.random.default_rng(0)
 X = csr_array(rng.normal(size=(300, 15)) * (rng.random((300, 15)) < 0.5))

@@ -6,9 +6,9 @@ import scipy.sparse as sp
 
 import osvm
 from osvm import losses, schedules
-from osvm.linear.objective import objective
 from osvm._input.rows import RowSource
 from osvm.linear.learner import SGDLearner
+from osvm.linear.objective import objective
 
 REG = 0.03
 

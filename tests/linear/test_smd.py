@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import reference_linear_smd as reference
 import scipy.sparse as sp
-from test_svmd_linear import MULTI, SCALAR, follow, make_learner, make_rows, make_targets, source
 
+from linear.test_svmd import MULTI, SCALAR, follow, make_learner, make_rows, make_targets, source
 from osvm._input.rows import RowSource
 from osvm.linear.smd import SMDLearner
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import reference_cached as ref
 import scipy.sparse as sp
-from test_cached_loop import problem
+from kernel.test_sequential import problem
 
 import osvm
 from osvm import recipes, solvers
-from osvm.linear.alma import AlmaClassifier
 from osvm.datasets import make_chessboard, make_two_normals
+from osvm.linear.alma import AlmaClassifier
 from osvm.model_selection import cached_grid_search
 
 MAKERS = {
@@ -418,7 +418,7 @@ def test_mnist_within_two_gibibytes():
     from pathlib import Path
 
     folder = Path(
-        os.environ.get("OSVM_DATA", Path(__file__).parents[2] / "shared" / "data")
+        os.environ.get("OSVM_DATA", Path(__file__).parents[3] / "shared" / "data")
     ).resolve()
     if not (folder / "mnist.npz").exists():
         pytest.skip("no MNIST")

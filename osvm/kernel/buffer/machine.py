@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._estimator.base import check_choice, check_integer, generator_state, restore_generator
-from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm._input.rows import RowSource
+from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernels import Kernel
 
 __all__ = ["Backup", "BufferMachine", "copy_machine", "restore_machine"]

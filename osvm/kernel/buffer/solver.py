@@ -24,13 +24,13 @@ from osvm._estimator.base import (
     make_generator,
     resolve_reg,
 )
-from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
-from osvm.kernel.base import Batch
-from osvm.kernel.buffer.loop import learn
-from osvm.kernel.buffer.state import EVICTIONS, KernelState
-from osvm._parts.compiled import LossSpec, StepSpec
 from osvm._estimator.progress import make_progress
 from osvm._input.rows import RowSource
+from osvm._parts.compiled import LossSpec, StepSpec
+from osvm.kernel.base import Batch
+from osvm.kernel.buffer.loop import learn
+from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
+from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernels import from_config as kernel_from_config
 from osvm.taxonomy import Taxonomy
 

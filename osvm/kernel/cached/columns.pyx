@@ -4,7 +4,8 @@ Follows section D of the algorithms: learners with cached outputs (Kecman and Me
 "Fast online algorithms for support vector machines") touch a kernel column only when its
 coefficient changes, so the n x n matrix is never needed as a whole.
 
-How values are computed stands in `osvm.kernel.column_values`; a Python function is called from here.
+How values are computed stands in `osvm.kernel.column_values`; a Python function is called
+from here.
 
 Invariants
 - A column may be valid for its first `length` values only; `fetch` extends it.
@@ -16,9 +17,10 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from osvm.kernel.column_values cimport CHUNK, DENSE, FUNCTION, MAX_BLOCK, NEARBY, PRECOMPUTED, SPARSE
-from osvm.kernel.column_values cimport values_compute, values_diagonal, values_norms, values_sum
-from osvm.kernel.column_values cimport const_double_p, const_float_p
+from osvm.kernel.column_values cimport (
+    CHUNK, DENSE, FUNCTION, MAX_BLOCK, NEARBY, PRECOMPUTED, SPARSE, const_double_p,
+    const_float_p, values_compute, values_diagonal, values_norms, values_sum,
+)
 from osvm._input.rows cimport RowSource
 from osvm.core.kernel cimport KERNEL_RBF, kernel_init
 

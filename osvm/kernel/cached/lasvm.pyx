@@ -86,9 +86,9 @@ cdef class Lasvm:
         """REPROCESS until no active pair violates by more than tau; how many steps that took.
 
         The pairs are taken from working sets of the most violating rows
-        (`osvm.kernel.cached.working_sets`): few steps touch the outputs of all rows, and the partner of
-        a row is the one with the largest gain, not the most violating one.  `everywhere`
-        lets rows outside the active set come in again when they violate.
+        (`osvm.kernel.cached.working_sets`): few steps touch the outputs of all rows, and the
+        partner of a row is the one with the largest gain, not the most violating one.
+        `everywhere` lets rows outside the active set come in again when they violate.
         """
         cdef Py_ssize_t k, kept = 0
         if self.n_active == 0:

@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osvm import kernels, solvers
-from osvm._input.parameters import check_bool, check_integer, check_number, make_generator
+from osvm import kernels
 from osvm._estimator.progress import make_progress
+from osvm._input.labels import split_outputs
+from osvm._input.parameters import check_bool, check_integer, check_number, make_generator
+from osvm.kernel.cached import solvers
 
 __all__ = ["CachedLearner", "CachedMachine", "learners", "refuse_cached_parameters"]
 
@@ -300,13 +302,6 @@ class CachedLearner:
             record=check_bool("record", model.record),
             progress=make_progress(model.verbose),
         )
-
-
-def split_outputs(codes: Array, n_classes: int) -> Array:
-    """Labels as -1 and +1: one row for two classes, else one row per class."""
-    if n_classes == 2:
-        return np.where(codes == 1, 1.0, -1.0)[None, :]
-    return np.where(codes[None, :] == np.arange(n_classes)[:, None], 1.0, -1.0)
 
 
 def _penalty(model: Any, n: int) -> float:

@@ -1,7 +1,7 @@
 """What a learner with cached outputs is given, and what it gives back.
 
-`Task` and `Fit` travel between `osvm.kernel.cached.learner` (estimators) and `osvm.solvers`; neither knows a
-label's name.
+`Task` and `Fit` travel between `osvm.kernel.cached.learner` (estimators) and
+`osvm.kernel.cached.solvers`; neither knows a label's name.
 """
 
 from __future__ import annotations
