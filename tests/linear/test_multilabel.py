@@ -134,6 +134,9 @@ class _Shifted:
 
     name = "shifted"
 
+    def __repr__(self):
+        return "shifted()"
+
     def value(self, y, f):
         return max(0.0, 2.0 - y * f)
 
