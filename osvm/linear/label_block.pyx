@@ -31,7 +31,7 @@ from osvm.linear.label_steps cimport (
 )
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
-from osvm.linear.learner cimport DONE, NOT_FINITE, STEP_TOO_LARGE, Options
+from osvm.linear.model cimport DONE, NOT_FINITE, STEP_TOO_LARGE, Options
 from osvm.linear.weight_bound cimport intercept_reach, reach_after, rho_at
 from osvm.linear.one_output_sparse cimport row_largest, step_limit
 from osvm.linear.steps cimport AHEAD, fetch_rest, loss_slope, take_row

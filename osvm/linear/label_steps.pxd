@@ -7,7 +7,7 @@ from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t, int64_t
 
 from osvm.linear.step_bound cimport bounded
-from osvm.linear.learner cimport Options
+from osvm.linear.model cimport Options
 from osvm.linear.one_output_sparse cimport clamp_shrink
 from osvm.linear.steps cimport largest_of
 from osvm.core.loss cimport LOSS_HINGE, Loss, hinge, loss_value_xi

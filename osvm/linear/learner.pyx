@@ -31,6 +31,9 @@ from osvm._input.scan import largest_magnitude
 
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
+from osvm.linear.model cimport (
+    DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, NOT_FINITE, LinearModel, Options, Record,
+)
 from osvm.linear.mini_batch cimport apply_batch
 from osvm.linear.columns cimport learn_multi
 from osvm.linear.weight_bound cimport intercept_reach, reach_after, rho_at
@@ -77,15 +80,15 @@ cdef class SGDLearner:
                  double intercept_eta0=0.0, Py_ssize_t batch_size=1, bint fit_intercept=False,
                  error_kind="class", weights=None):
         dtype = np.dtype(dtype)
-        self.n_out = n_out
-        self.options.reg = reg
-        self.options.radius = radius
-        self.options.average_from = average_from
-        self.options.intercept_eta0 = intercept_eta0
-        self.options.batch_size = batch_size
-        self.options.fit_intercept = fit_intercept
-        self.options.error_kind = {"class": ERROR_CLASS, "absolute": ERROR_ABSOLUTE,
-                                   "novel": ERROR_NOVEL}[error_kind]
+        self.model.n_out = n_out
+        self.model.options.reg = reg
+        self.model.options.radius = radius
+        self.model.options.average_from = average_from
+        self.model.options.intercept_eta0 = intercept_eta0
+        self.model.options.batch_size = batch_size
+        self.model.options.fit_intercept = fit_intercept
+        self.model.options.error_kind = {"class": ERROR_CLASS, "absolute": ERROR_ABSOLUTE,
+                                         "novel": ERROR_NOVEL}[error_kind]
         self.set_parts(loss, step)
         if weights is None:
             track = radius > 0.0
@@ -107,38 +110,74 @@ cdef class SGDLearner:
             self._grad_b = np.zeros(n_out)
             self._touched = np.zeros(n_features, np.int64)
             self._values = np.zeros(n_features, dtype)
-            self.grad = pointer(self._grad)
-            self.grad_b = <double *> pointer(self._grad_b)
-            self.touched = <int64_t *> pointer(self._touched)
-            self.values = pointer(self._values)
+            self.model.grad = pointer(self._grad)
+            self.model.grad_b = <double *> pointer(self._grad_b)
+            self.model.touched = <int64_t *> pointer(self._touched)
+            self.model.values = pointer(self._values)
+
+    @property
+    def t(self):
+        """Steps made."""
+        return self.model.t
+
+    @t.setter
+    def t(self, double value):
+        self.model.t = value
+
+    @property
+    def seen(self):
+        """Examples seen."""
+        return self.model.seen
+
+    @seen.setter
+    def seen(self, double value):
+        self.model.seen = value
+
+    @property
+    def loss_sum(self):
+        """Sum of the losses that the examples had before their steps."""
+        return self.model.loss_sum
+
+    @loss_sum.setter
+    def loss_sum(self, double value):
+        self.model.loss_sum = value
+
+    @property
+    def error_sum(self):
+        """Sum of the errors that the examples had before their steps."""
+        return self.model.error_sum
+
+    @error_sum.setter
+    def error_sum(self, double value):
+        self.model.error_sum = value
 
     def set_parts(self, LossSpec loss, StepSpec step):
         """Use this loss and schedule from now on."""
         self.loss_spec = loss       # owns what the struct points at
-        self.loss = loss.loss
-        self.step = step.step
+        self.model.loss = loss.loss
+        self.model.step = step.step
         self.reach = -1.0
 
     cdef _adopt(self, weights):
         cdef ScaledVector vector
         cdef ScaledMatrix matrix
         self.weights = weights
-        self.vec = NULL
-        self.mat = NULL
-        if self.n_out == 1:
+        self.model.vec = NULL
+        self.model.mat = NULL
+        if self.model.n_out == 1:
             vector = weights
-            self.vec = &vector.w
+            self.model.vec = &vector.w
         else:
             matrix = weights
-            self.mat = &matrix.w
+            self.model.mat = &matrix.w
 
     cdef _bind(self):
-        self.b = <double *> pointer(self.intercept)
-        self.b_sum = <double *> pointer(self.intercept_sum)
-        self.f = <double *> pointer(self._scratch)
-        self.xi = self.f + self.n_out
-        self.owed = self.xi + self.n_out
-        self.active = <Py_ssize_t *> pointer(self._active)
+        self.model.b = <double *> pointer(self.intercept)
+        self.model.b_sum = <double *> pointer(self.intercept_sum)
+        self.model.f = <double *> pointer(self._scratch)
+        self.model.xi = self.model.f + self.model.n_out
+        self.model.owed = self.model.xi + self.model.n_out
+        self.model.active = <Py_ssize_t *> pointer(self._active)
 
     # ------------------------------------------------------------- learning
 
@@ -197,7 +236,7 @@ cdef class SGDLearner:
             raise ValueError(f"examples {start} to {stop} of {n}")
         if start == stop:
             return
-        if self.n_out == 1:
+        if self.model.n_out == 1:
             y_view = targets
             if y_view.shape[0] != X.rows.n_rows:
                 raise ValueError(f"{y_view.shape[0]} targets for {X.rows.n_rows} rows")
@@ -219,7 +258,7 @@ cdef class SGDLearner:
             at.eta, at.loss, at.error = &eta_view[0], &loss_view[0], &error_view[0]
         if record is not None and "score" in record:
             score_view = record["score"]
-            if score_view.shape[0] < stop - start or score_view.shape[1] != self.n_out:
+            if score_view.shape[0] < stop - start or score_view.shape[1] != self.model.n_out:
                 raise ValueError("record['score'] does not fit")
             at.score = &score_view[0, 0]
         chunk = self._mean_count(X)
@@ -233,11 +272,11 @@ cdef class SGDLearner:
             saved = self.get_state()
             self.reach = -1.0
         # Signals are looked at between chunks of a few milliseconds.
-        chunk = max(1, 4_000_000 // (self.n_out * (1 + chunk)))
+        chunk = max(1, 4_000_000 // (self.model.n_out * (1 + chunk)))
         while start < stop:
             end = min(stop, start + chunk)
             with nogil:
-                if self.n_out == 1:
+                if self.model.n_out == 1:
                     status = self._learn_scalar(&X.rows, y, order_at, &start, end, weight,
                                                 largest, at)
                 else:
@@ -273,33 +312,34 @@ cdef class SGDLearner:
         curvature : of the loss where steps are kept within their examples, else 0
         target : bound of |y|
         """
-        cdef double slope = loss_slope(&self.loss), step, room, score, averaged
+        cdef LinearModel *m = &self.model
+        cdef double slope = loss_slope(&m.loss), step, room, score, averaged
         cdef bint known = self.reach >= 0.0
         room = 1e30 if self.weights.v.itemsize == 4 else 1e145
         averaged = 1.0 + n + self.weights.averaged_count
-        if not slope < INFINITY and curvature > 0.0 and self.step.kind == STEP_BOTTOU \
-                and self.options.batch_size == 1:
+        if not slope < INFINITY and curvature > 0.0 and m.step.kind == STEP_BOTTOU \
+                and m.options.batch_size == 1:
             if not known:
                 self.reach = self._size()
-            self.reach = reach_after(&self.step, &self.options, self.reach, self.t, n,
+            self.reach = reach_after(&m.step, &m.options, self.reach, m.t, n,
                                      heaviest * curvature * target * target)
             score = self.reach * largest * count + intercept_reach(
-                &self.step, &self.options, self.reach, self.t, n)
-            step = max(step_eta(&self.step, self.t + 1.0), self.options.intercept_eta0)
+                &m.step, &m.options, self.reach, m.t, n)
+            step = max(step_eta(&m.step, m.t + 1.0), m.options.intercept_eta0)
             step *= curvature * (score + target) * heaviest * max(largest, 1.0)
             if (self.reach + score + step * averaged) * 1e9 < room:
                 return True
             self.reach = -1.0       # it may have been known too badly
             return known and self._cannot_fail(n, count, largest, heaviest, curvature, target)
-        if self.step.kind > STEP_CONSTANT or not slope < INFINITY:
+        if m.step.kind > STEP_CONSTANT or not slope < INFINITY:
             return False
         if self.reach < 0.0:
             self.reach = max(
                 np.abs(self.weights.v).max() * np.max(np.abs(self.weights.scale)),
                 np.abs(self.intercept).max())
-        step = step_eta(&self.step, self.t + 1.0)
-        if self.options.intercept_eta0 > step:
-            step = self.options.intercept_eta0
+        step = step_eta(&m.step, m.t + 1.0)
+        if m.options.intercept_eta0 > step:
+            step = m.options.intercept_eta0
         step *= slope * heaviest
         self.reach += n * step * max(largest, 1.0)
         score = self.reach * (1.0 + largest * count)
@@ -308,9 +348,10 @@ cdef class SGDLearner:
 
     cdef double _size(self):
         """sqrt(||w||^2 + rho b^2), the largest of all outputs (osvm/linear/weight_bound.pxd)."""
-        v = self.weights.v.reshape(self.weights.dim, self.n_out)
+        cdef LinearModel *m = &self.model
+        v = self.weights.v.reshape(self.weights.dim, m.n_out)
         sq = np.square(v, dtype=np.float64).sum(axis=0) * self.weights.scale ** 2
-        sq += rho_at(&self.step, &self.options, self.t + 1.0) * self.intercept ** 2
+        sq += rho_at(&m.step, &m.options, m.t + 1.0) * self.intercept ** 2
         return sqrt(sq.max())
 
     cdef Py_ssize_t _mean_count(self, RowSource X):
@@ -334,16 +375,16 @@ cdef class SGDLearner:
     cdef int _learn_scalar(self, const Rows *X, const double *y, const int64_t *order,
                            Py_ssize_t *at, Py_ssize_t stop, const double *weight,
                            double largest, Record record) noexcept nogil:
-        return learn_scalar(self, X, y, order, at, stop, weight, largest, record)
+        return learn_scalar(&self.model, X, y, order, at, stop, weight, largest, record)
 
     cdef int _learn_multi(self, const Rows *X, const int32_t *labels, const int64_t *order,
                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
                           double largest, Record record) noexcept nogil:
-        return learn_multi(self, X, labels, order, at, stop, weight, largest, record)
+        return learn_multi(&self.model, X, labels, order, at, stop, weight, largest, record)
 
     def flush(self):
         """Make the step of a batch that is not full; the end of an epoch calls it."""
-        apply_batch(self)
+        apply_batch(&self.model)
 
     def is_sound(self):
         """Whether no weight has come near an overflow."""
@@ -357,7 +398,7 @@ cdef class SGDLearner:
     @property
     def pending_examples(self):
         """Examples summed into a mini-batch that is not full yet."""
-        return int(self.pending)
+        return int(self.model.pending)
 
     # ----------------------------------------------------------- predicting
 
@@ -373,7 +414,7 @@ cdef class SGDLearner:
         if stop < 0:
             stop = X.rows.n_rows
         if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
-                or out.shape[1] != self.n_out:
+                or out.shape[1] != self.model.n_out:
             raise ValueError("out does not fit the rows")
         # The average is written out once when there are enough rows to pay for it.
         if mean and (stop - start) * (1 + self._mean_count(X)) > 2 * self.weights.dim:
@@ -388,19 +429,20 @@ cdef class SGDLearner:
     cdef void _score(self, const Row *row, bint mean, double *out) noexcept nogil:
         """Scores of one row, intercepts included; of the average with `mean`."""
         cdef Py_ssize_t k
-        if self.vec != NULL:
+        cdef LinearModel *m = &self.model
+        if m.vec != NULL:
             if mean:
-                out[0] = svec_average_dot(self.vec, row) + self.b_sum[0] / self.vec.avg_count
+                out[0] = svec_average_dot(m.vec, row) + m.b_sum[0] / m.vec.avg_count
             else:
-                out[0] = svec_dot(self.vec, row) + self.b[0]
+                out[0] = svec_dot(m.vec, row) + m.b[0]
         elif mean:
-            smat_average_dot(self.mat, row, out)
-            for k in range(self.n_out):
-                out[k] += self.b_sum[k] / self.mat.avg_count
+            smat_average_dot(m.mat, row, out)
+            for k in range(m.n_out):
+                out[k] += m.b_sum[k] / m.mat.avg_count
         else:
-            smat_dot(self.mat, row, out)
-            for k in range(self.n_out):
-                out[k] += self.b[k]
+            smat_dot(m.mat, row, out)
+            for k in range(m.n_out):
+                out[k] += m.b[k]
 
     def frozen_average(self):
         """A learner whose plain weights are this one's average, for prediction."""
@@ -420,38 +462,39 @@ cdef class SGDLearner:
         """A learner with the same options and given (or zero) weights."""
         cdef StepSpec step = StepSpec.__new__(StepSpec, 0)
         cdef SGDLearner twin
-        step.step = self.step
+        cdef Options options = self.model.options
+        step.step = self.model.step
         twin = SGDLearner(
-            self.weights.dim, n_out or self.n_out, self.weights.v.dtype, self.loss_spec, step,
-            reg=self.options.reg, radius=self.options.radius,
-            average_from=self.options.average_from if weights is not None else -1.0,
-            intercept_eta0=self.options.intercept_eta0, batch_size=self.options.batch_size,
-            fit_intercept=self.options.fit_intercept, weights=weights)
-        twin.options.error_kind = self.options.error_kind
+            self.weights.dim, n_out or self.model.n_out, self.weights.v.dtype, self.loss_spec, step,
+            reg=options.reg, radius=options.radius,
+            average_from=options.average_from if weights is not None else -1.0,
+            intercept_eta0=options.intercept_eta0, batch_size=options.batch_size,
+            fit_intercept=options.fit_intercept, weights=weights)
+        twin.model.options.error_kind = options.error_kind
         return twin
 
     def get_state(self):
         """(scalars, arrays): everything learnt, for `set_state` of an equal learner."""
         scalars, arrays = self.weights.get_state()
         scalars = {f"w_{name}": value for name, value in scalars.items()}
-        scalars |= {"t": self.t, "seen": self.seen, "loss_sum": self.loss_sum,
-                    "error_sum": self.error_sum, "pending": self.pending,
-                    "touched_all": int(self.touched_all), "eta": self.step.eta}
+        scalars |= {"t": self.model.t, "seen": self.model.seen, "loss_sum": self.model.loss_sum,
+                    "error_sum": self.model.error_sum, "pending": self.model.pending,
+                    "touched_all": int(self.model.touched_all), "eta": self.model.step.eta}
         arrays = {f"w_{name}": value for name, value in arrays.items()}
         arrays |= {"intercept": self.intercept.copy(),
                    "intercept_sum": self.intercept_sum.copy()}
-        if self.options.batch_size > 1:
+        if self.model.options.batch_size > 1:
             arrays |= {"grad": self._grad.copy(), "grad_b": self._grad_b.copy(),
-                       "touched": self._touched[:self.n_touched].copy()}
+                       "touched": self._touched[:self.model.n_touched].copy()}
         return scalars, arrays
 
     def set_state(self, scalars, arrays):
         """Take over what `get_state` gave; shapes must agree."""
-        cls = ScaledVector if self.n_out == 1 else ScaledMatrix
+        cls = ScaledVector if self.model.n_out == 1 else ScaledMatrix
         weights = cls.from_state(
             {name[2:]: value for name, value in scalars.items() if name.startswith("w_")},
             {name[2:]: value for name, value in arrays.items() if name.startswith("w_")})
-        if weights.dim != self.weights.dim or weights.n_out != self.n_out:
+        if weights.dim != self.weights.dim or weights.n_out != self.model.n_out:
             raise ValueError("the saved weights have another shape than the model")
         touched = arrays.get("touched")
         if touched is not None and touched.size and not (
@@ -464,17 +507,17 @@ cdef class SGDLearner:
         self.reach = -1.0
         for name in ("intercept", "intercept_sum"):
             getattr(self, name)[:] = arrays[name]
-        self.t, self.seen = scalars["t"], scalars["seen"]
-        self.loss_sum, self.error_sum = scalars["loss_sum"], scalars["error_sum"]
-        self.step.eta = scalars["eta"]
+        self.model.t, self.model.seen = scalars["t"], scalars["seen"]
+        self.model.loss_sum, self.model.error_sum = scalars["loss_sum"], scalars["error_sum"]
+        self.model.step.eta = scalars["eta"]
         if touched is not None:
             self._grad[:] = arrays["grad"]
             self._grad_b[:] = arrays["grad_b"]
             self._touched[:touched.size] = touched
-            self.n_touched = touched.size
-            self.pending = scalars["pending"]
-            self.batch_pull = float(np.abs(arrays["grad"]).max(initial=0.0))
-            self.touched_all = scalars["touched_all"]
+            self.model.n_touched = touched.size
+            self.model.pending = scalars["pending"]
+            self.model.batch_pull = float(np.abs(arrays["grad"]).max(initial=0.0))
+            self.model.touched_all = scalars["touched_all"]
 
     def copy(self):
         """An independent copy, bit for bit."""
@@ -485,10 +528,10 @@ cdef class SGDLearner:
     def with_outputs(self, Py_ssize_t n_out):
         """A learner with more outputs: the old ones as they are, the new ones zero."""
         cdef SGDLearner wide
-        old = self.n_out
+        old = self.model.n_out
         if n_out <= max(old, 2):
             raise ValueError(f"cannot go from {old} to {n_out} outputs")
-        if self.pending:
+        if self.model.pending:
             raise ValueError("a mini-batch is pending: flush it first")
         if old == 1:
             # The one score of a binary model is the second label's, and minus the first's.
@@ -500,6 +543,6 @@ cdef class SGDLearner:
         wide = self._like(weights, n_out)
         wide.intercept[:len(keep)] = self.intercept[keep] * sign
         wide.intercept_sum[:len(keep)] = self.intercept_sum[keep] * sign
-        wide.t, wide.seen = self.t, self.seen
-        wide.loss_sum, wide.error_sum = self.loss_sum, self.error_sum
+        wide.model.t, wide.model.seen = self.model.t, self.model.seen
+        wide.model.loss_sum, wide.model.error_sum = self.model.loss_sum, self.model.error_sum
         return wide

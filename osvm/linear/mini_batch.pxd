@@ -1,4 +1,4 @@
-# Mini-batches of the linear learner: gradients are summed, then one step is made.
+# Mini-batches of the linear model: gradients are summed, then one step is made.
 #
 # Source: Bagnell's notes, mini-batches.  The step is that of one example, with the mean
 # of the batch's gradients in place of its own.
@@ -11,7 +11,7 @@ from libc.math cimport sqrt
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from osvm.linear.learner cimport DONE, STEP_TOO_LARGE, SGDLearner
+from osvm.linear.model cimport DONE, STEP_TOO_LARGE, LinearModel
 from osvm.linear.one_output_sparse cimport clamp_shrink, fits, row_largest, step_limit
 from osvm.linear.steps cimport after_step, fits_all, largest_of
 from osvm.core.row cimport (
@@ -28,55 +28,55 @@ cdef inline void clear(void *array, Py_ssize_t n, int kind) noexcept nogil:
     memset(array, 0, n * (4 if kind == WEIGHT_F32 else 8))
 
 
-cdef inline bint fits_batch(SGDLearner learner, double pull) noexcept nogil:
+cdef inline bint fits_batch(LinearModel *model, double pull) noexcept nogil:
     """Whether a gradient with entries up to `pull` can be summed, and a step made."""
-    cdef double eta = step_next(&learner.step, learner.t + 1.0)
+    cdef double eta = step_next(&model.step, model.t + 1.0)
     cdef double limit
-    if learner.vec != NULL:
-        limit = step_limit(learner.vec.kind, 1.0)
-        return pull < limit and fits(eta, pull, learner.vec, limit)
-    limit = step_limit(learner.mat.kind, 1.0)
-    return pull < limit and fits_all(eta, pull, learner.mat, limit)
+    if model.vec != NULL:
+        limit = step_limit(model.vec.kind, 1.0)
+        return pull < limit and fits(eta, pull, model.vec, limit)
+    limit = step_limit(model.mat.kind, 1.0)
+    return pull < limit and fits_all(eta, pull, model.mat, limit)
 
 
-cdef inline void sum_gradient(SGDLearner learner, const Row *row, const double *xi,
+cdef inline void sum_gradient(LinearModel *model, const Row *row, const double *xi,
                               double c) noexcept nogil:
     """Add c xi x to the batch's gradient and remember which features it touched."""
     cdef Py_ssize_t k, i, n_active = 0
-    cdef Py_ssize_t K = learner.n_out, dim
+    cdef Py_ssize_t K = model.n_out, dim
     for k in range(K):
         n_active += xi[k] != 0.0
-    learner.pending += 1.0
+    model.pending += 1.0
     if n_active == 0:
         return
-    if learner.options.fit_intercept:
+    if model.options.fit_intercept:
         for k in range(K):
-            learner.grad_b[k] += c * xi[k]
-    if learner.vec != NULL:
-        dim = learner.vec.dim
-        if learner.vec.kind == WEIGHT_F32:
-            row_axpy(row, c * xi[0], <float32_t *> learner.grad)
+            model.grad_b[k] += c * xi[k]
+    if model.vec != NULL:
+        dim = model.vec.dim
+        if model.vec.kind == WEIGHT_F32:
+            row_axpy(row, c * xi[0], <float32_t *> model.grad)
         else:
-            row_axpy(row, c * xi[0], <float64_t *> learner.grad)
+            row_axpy(row, c * xi[0], <float64_t *> model.grad)
     else:
-        dim = learner.mat.dim
-        if learner.mat.kind == WEIGHT_F32:
+        dim = model.mat.dim
+        if model.mat.kind == WEIGHT_F32:
             for k in range(K):
-                (<float32_t *> learner.mat.work)[k] = <float32_t> (c * xi[k] * row.scale)
-            row_axpy_all(row, <const float32_t *> learner.mat.work, K, <float32_t *> learner.grad)
+                (<float32_t *> model.mat.work)[k] = <float32_t> (c * xi[k] * row.scale)
+            row_axpy_all(row, <const float32_t *> model.mat.work, K, <float32_t *> model.grad)
         else:
             for k in range(K):
-                (<float64_t *> learner.mat.work)[k] = c * xi[k] * row.scale
-            row_axpy_all(row, <const float64_t *> learner.mat.work, K, <float64_t *> learner.grad)
-    if learner.touched_all or row.indices == NULL or learner.n_touched + row.count > dim:
-        learner.touched_all = True
+                (<float64_t *> model.mat.work)[k] = c * xi[k] * row.scale
+            row_axpy_all(row, <const float64_t *> model.mat.work, K, <float64_t *> model.grad)
+    if model.touched_all or row.indices == NULL or model.n_touched + row.count > dim:
+        model.touched_all = True
         return
     for i in range(row.count):
-        learner.touched[learner.n_touched + i] = row_index(row, i)
-    learner.n_touched += row.count
+        model.touched[model.n_touched + i] = row_index(row, i)
+    model.n_touched += row.count
 
 
-cdef inline void take_gradient(SGDLearner learner, weight_t *grad, weight_t *values,
+cdef inline void take_gradient(LinearModel *model, weight_t *grad, weight_t *values,
                                Row *row) noexcept nogil:
     """The summed gradient as a row; a sparse one is cleared at once."""
     cdef Py_ssize_t i, n = 0
@@ -84,34 +84,34 @@ cdef inline void take_gradient(SGDLearner learner, weight_t *grad, weight_t *val
     row.struct_size = sizeof(Row)
     row.scale = 1.0
     row.step = 1
-    if learner.touched_all:
+    if model.touched_all:
         row.values = grad
         row.indices = NULL
-        row.count = learner.vec.dim
+        row.count = model.vec.dim
         row.kind = ROW_F32_DENSE if weight_t is float32_t else ROW_F64_DENSE
         return
-    for i in range(learner.n_touched):
-        j = learner.touched[i]
+    for i in range(model.n_touched):
+        j = model.touched[i]
         if grad[j] != 0:            # a feature touched twice is there once
             values[n] = grad[j]
-            learner.touched[n] = j
+            model.touched[n] = j
             grad[j] = 0
             n += 1
     row.values = values
-    row.indices = learner.touched
+    row.indices = model.touched
     row.count = n
     row.kind = ROW_F32_I64 if weight_t is float32_t else ROW_F64_I64
 
 
-cdef inline void add_gradient(SGDLearner learner, weight_t *grad, weight_t *v, weight_t *u,
+cdef inline void add_gradient(LinearModel *model, weight_t *grad, weight_t *v, weight_t *u,
                               double c) noexcept nogil:
     """W += c grad on the touched features, and clear them."""
-    cdef SMat *w = learner.mat
-    cdef Py_ssize_t K = learner.n_out, i, k, at
-    cdef Py_ssize_t n = w.dim if learner.touched_all else learner.n_touched
+    cdef SMat *w = model.mat
+    cdef Py_ssize_t K = model.n_out, i, k, at
+    cdef Py_ssize_t n = w.dim if model.touched_all else model.n_touched
     cdef double step, old, new
     for i in range(n):
-        at = (i if learner.touched_all else learner.touched[i]) * K
+        at = (i if model.touched_all else model.touched[i]) * K
         for k in range(K):
             if grad[at + k] != 0:
                 step = c * grad[at + k] / w.scale[k]
@@ -125,61 +125,61 @@ cdef inline void add_gradient(SGDLearner learner, weight_t *grad, weight_t *v, w
                 grad[at + k] = 0
 
 
-cdef inline void apply_batch(SGDLearner learner) noexcept nogil:
+cdef inline void apply_batch(LinearModel *model) noexcept nogil:
     """One step with the mean of the batch's gradients."""
     cdef Row row
     cdef double eta, eta_b, c
     cdef Py_ssize_t k
-    if learner.pending == 0.0:
+    if model.pending == 0.0:
         return
-    learner.t += 1.0
-    eta = step_next(&learner.step, learner.t)
-    c = -eta / learner.pending
-    if learner.vec != NULL:
-        svec_shrink(learner.vec, clamp_shrink(1.0 - eta * learner.options.reg))
-        if learner.vec.kind == WEIGHT_F32:
-            take_gradient(learner, <float32_t *> learner.grad, <float32_t *> learner.values, &row)
+    model.t += 1.0
+    eta = step_next(&model.step, model.t)
+    c = -eta / model.pending
+    if model.vec != NULL:
+        svec_shrink(model.vec, clamp_shrink(1.0 - eta * model.options.reg))
+        if model.vec.kind == WEIGHT_F32:
+            take_gradient(model, <float32_t *> model.grad, <float32_t *> model.values, &row)
         else:
-            take_gradient(learner, <float64_t *> learner.grad, <float64_t *> learner.values, &row)
-        svec_axpy(learner.vec, c, &row)
-        if learner.touched_all:
-            clear(learner.grad, learner.vec.dim, learner.vec.kind)
+            take_gradient(model, <float64_t *> model.grad, <float64_t *> model.values, &row)
+        svec_axpy(model.vec, c, &row)
+        if model.touched_all:
+            clear(model.grad, model.vec.dim, model.vec.kind)
     else:
-        smat_shrink(learner.mat, clamp_shrink(1.0 - eta * learner.options.reg))
-        if learner.mat.kind == WEIGHT_F32:
-            add_gradient(learner, <float32_t *> learner.grad, <float32_t *> learner.mat.v,
-                         <float32_t *> learner.mat.u, c)
+        smat_shrink(model.mat, clamp_shrink(1.0 - eta * model.options.reg))
+        if model.mat.kind == WEIGHT_F32:
+            add_gradient(model, <float32_t *> model.grad, <float32_t *> model.mat.v,
+                         <float32_t *> model.mat.u, c)
         else:
-            add_gradient(learner, <float64_t *> learner.grad, <float64_t *> learner.mat.v,
-                         <float64_t *> learner.mat.u, c)
-    if learner.options.fit_intercept:
+            add_gradient(model, <float64_t *> model.grad, <float64_t *> model.mat.v,
+                         <float64_t *> model.mat.u, c)
+    if model.options.fit_intercept:
         eta_b = eta
-        if learner.options.intercept_eta0 > 0.0:
-            eta_b = learner.options.intercept_eta0 / sqrt(learner.t)
-        for k in range(learner.n_out):
-            learner.b[k] -= eta_b / learner.pending * learner.grad_b[k]
-            learner.grad_b[k] = 0.0
-    learner.n_touched = 0
-    learner.touched_all = False
-    learner.pending = 0.0
-    learner.batch_pull = 0.0
-    after_step(learner)
+        if model.options.intercept_eta0 > 0.0:
+            eta_b = model.options.intercept_eta0 / sqrt(model.t)
+        for k in range(model.n_out):
+            model.b[k] -= eta_b / model.pending * model.grad_b[k]
+            model.grad_b[k] = 0.0
+    model.n_touched = 0
+    model.touched_all = False
+    model.pending = 0.0
+    model.batch_pull = 0.0
+    after_step(model)
 
 
-cdef inline int take_into_batch(SGDLearner learner, const Row *row, const double *xi, double c,
+cdef inline int take_into_batch(LinearModel *model, const Row *row, const double *xi, double c,
                                 double largest) noexcept nogil:
     """Sum one example's gradient, and make the step when the batch is full.
 
     The pulls of the examples add up to a bound of the step, so that an example
     that would overflow it is refused before anything changes.
     """
-    cdef double size = c * largest_of(xi, learner.n_out)
-    if not fits_batch(learner, learner.batch_pull + size * largest):
+    cdef double size = c * largest_of(xi, model.n_out)
+    if not fits_batch(model, model.batch_pull + size * largest):
         largest = row_largest(row)
-        if not fits_batch(learner, learner.batch_pull + size * largest):
+        if not fits_batch(model, model.batch_pull + size * largest):
             return STEP_TOO_LARGE
-    learner.batch_pull += size * largest
-    sum_gradient(learner, row, xi, c)
-    if learner.pending >= learner.options.batch_size:
-        apply_batch(learner)
+    model.batch_pull += size * largest
+    sum_gradient(model, row, xi, c)
+    if model.pending >= model.options.batch_size:
+        apply_batch(model)
     return DONE

@@ -144,7 +144,7 @@ def objective(SGDLearner learner, RowSource X, targets, weight=None, bint averag
     cdef const int32_t *labels = NULL
     cdef const double *c = NULL
     cdef const Rows *rows = &X.rows
-    cdef Py_ssize_t i, first = 0, last, K = learner.n_out, n = rows.n_rows
+    cdef Py_ssize_t i, first = 0, last, K = learner.model.n_out, n = rows.n_rows
     cdef bint mean = averaged and learner.weights.averaged_count > 0
     cdef bint mean_scores = mean
     cdef SGDLearner scorer = learner
@@ -176,14 +176,14 @@ def objective(SGDLearner learner, RowSource X, targets, weight=None, bint averag
                 scorer._score(&row, mean_scores, f + (i - first) * K)
             for i in range(first, last):
                 if K == 1:
-                    value = loss_value(&learner.loss, y[i], f[i - first])
+                    value = loss_value(&learner.model.loss, y[i], f[i - first])
                 else:
-                    value = row_loss(&learner.loss, K, labels[i], f + (i - first) * K, xi)
+                    value = row_loss(&learner.model.loss, K, labels[i], f + (i - first) * K, xi)
                 total += value if c == NULL else c[i] * value
             first = last
         if K == 1:
-            sq = vector_sq_norm(learner.vec, mean)
+            sq = vector_sq_norm(learner.model.vec, mean)
         else:
-            sq = matrix_sq_norm(learner.mat, mean, xi)
+            sq = matrix_sq_norm(learner.model.mat, mean, xi)
     learner.loss_spec.raise_error()
-    return 0.5 * learner.options.reg * sq + total / n
+    return 0.5 * learner.model.options.reg * sq + total / n

@@ -5,8 +5,8 @@
 from libc.math cimport fabs, isfinite, sqrt
 from libc.stdint cimport int64_t
 
-from osvm.linear.learner cimport (
-    DONE, ERROR_ABSOLUTE, ERROR_CLASS, NOT_FINITE, STEP_TOO_LARGE, Options, Record, SGDLearner,
+from osvm.linear.model cimport (
+    DONE, ERROR_ABSOLUTE, ERROR_CLASS, NOT_FINITE, STEP_TOO_LARGE, Options, Record, LinearModel,
 )
 from osvm.linear.mini_batch cimport take_into_batch
 from osvm.linear.one_output_sparse cimport (
@@ -22,7 +22,7 @@ from osvm.core.svec cimport (
 )
 
 
-cdef inline int learn_plain(SGDLearner learner, const Rows *X, const double *y,
+cdef inline int learn_plain(LinearModel *model, const Rows *X, const double *y,
                             const int64_t *order, Py_ssize_t *at, Py_ssize_t stop,
                             const double *weight, double largest) noexcept nogil:
     """The fast path of `learn_scalar`: a loop for its types (one_output_sparse.pxd)."""
@@ -30,16 +30,16 @@ cdef inline int learn_plain(SGDLearner learner, const Rows *X, const double *y,
     cdef int status
     s.X, s.y, s.order, s.weight = X, y, order, weight
     s.at, s.stop, s.largest = at[0], stop, largest
-    s.t, s.seen, s.b, s.b_sum = learner.t, learner.seen, learner.b[0], learner.b_sum[0]
-    s.loss_sum, s.error_sum = learner.loss_sum, learner.error_sum
-    status = learn_stretch(&s, learner.vec, &learner.options, &learner.loss, &learner.step)
+    s.t, s.seen, s.b, s.b_sum = model.t, model.seen, model.b[0], model.b_sum[0]
+    s.loss_sum, s.error_sum = model.loss_sum, model.error_sum
+    status = learn_stretch(&s, model.vec, &model.options, &model.loss, &model.step)
     at[0] = s.at
-    learner.t, learner.seen, learner.b[0], learner.b_sum[0] = s.t, s.seen, s.b, s.b_sum
-    learner.loss_sum, learner.error_sum = s.loss_sum, s.error_sum
+    model.t, model.seen, model.b[0], model.b_sum[0] = s.t, s.seen, s.b, s.b_sum
+    model.loss_sum, model.error_sum = s.loss_sum, s.error_sum
     return status
 
 
-cdef inline int learn_scalar(SGDLearner learner, const Rows *X, const double *y,
+cdef inline int learn_scalar(LinearModel *model, const Rows *X, const double *y,
                              const int64_t *order, Py_ssize_t *at, Py_ssize_t stop,
                              const double *weight, double largest, Record record) noexcept nogil:
     """One output.  `at` moves on with each example; on failure it names the culprit.
@@ -47,23 +47,23 @@ cdef inline int learn_scalar(SGDLearner learner, const Rows *X, const double *y,
     Rows are looked up AHEAD examples before their use and, in another order
     than the file's, fetched meanwhile (in file order the processor does it).
     """
-    cdef SVec *w = learner.vec
-    cdef Options options = learner.options
-    cdef Loss loss = learner.loss
-    cdef Step step = learner.step
+    cdef SVec *w = model.vec
+    cdef Options options = model.options
+    cdef Loss loss = model.loss
+    cdef Step step = model.step
     cdef Py_ssize_t n, i, start = at[0]
     cdef Row ring[RING]
     cdef Row *row
     cdef Row *later
-    cdef double f, xi, value, c, eta, eta_b, target, error = 0.0, b = learner.b[0]
-    cdef double t = learner.t, seen = learner.seen
-    cdef double loss_sum = learner.loss_sum, error_sum = learner.error_sum
+    cdef double f, xi, value, c, eta, eta_b, target, error = 0.0, b = model.b[0]
+    cdef double t = model.t, seen = model.seen
+    cdef double loss_sum = model.loss_sum, error_sum = model.error_sum
     cdef double limit = step_limit(w.kind, largest)
     cdef bint batched = options.batch_size > 1
     cdef bint averaging = options.average_from >= 0.0
     cdef int status = DONE
     if X.indices != NULL and not batched and record.eta == NULL and record.score == NULL:
-        return learn_plain(learner, X, y, order, at, stop, weight, largest)
+        return learn_plain(model, X, y, order, at, stop, weight, largest)
     for n in range(start, min(start + AHEAD, stop)):
         rows_get(X, n if order == NULL else order[n], &ring[n & (RING - 1)])
     for n in range(start, stop):
@@ -92,15 +92,15 @@ cdef inline int learn_scalar(SGDLearner learner, const Rows *X, const double *y,
             record.score[n - start] = f
             if w.avg_count > 0.0:
                 record.score[n - start] = (svec_average_dot(w, row)
-                                           + learner.b_sum[0] / w.avg_count)
+                                           + model.b_sum[0] / w.avg_count)
         c = 1.0 if weight == NULL else weight[i]
         eta = step_next(&step, t + 1.0)
         if batched:
-            learner.t, learner.seen = t, seen
-            status = take_into_batch(learner, row, &xi, c, largest)
+            model.t, model.seen = t, seen
+            status = take_into_batch(model, row, &xi, c, largest)
             if status != DONE:
                 break
-            t, b = learner.t, learner.b[0]
+            t, b = model.t, model.b[0]
         else:
             if xi != 0.0 and not fits(eta, c * xi, w, limit) \
                     and not fits(eta, c * xi, w, step_limit(w.kind, row_largest(row))):
@@ -122,7 +122,7 @@ cdef inline int learn_scalar(SGDLearner learner, const Rows *X, const double *y,
                 if not w.averaging:
                     svec_start_average(w, w.u)
                 svec_count_average(w)
-                learner.b_sum[0] += b
+                model.b_sum[0] += b
         seen += 1.0
         if options.error_kind == ERROR_CLASS:
             error = (f > 0.0) != (target > 0.0)
@@ -137,7 +137,7 @@ cdef inline int learn_scalar(SGDLearner learner, const Rows *X, const double *y,
             record.loss[n - start] = value
             record.error[n - start] = error_sum / seen
         at[0] = n + 1
-    learner.b[0] = b
-    learner.t, learner.seen = t, seen
-    learner.loss_sum, learner.error_sum = loss_sum, error_sum
+    model.b[0] = b
+    model.t, model.seen = t, seen
+    model.loss_sum, model.error_sum = loss_sum, error_sum
     return status

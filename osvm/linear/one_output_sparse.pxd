@@ -14,7 +14,7 @@ from libc.math cimport fabs, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
-from osvm.linear.learner cimport (
+from osvm.linear.model cimport (
     DONE, ERROR_ABSOLUTE, ERROR_CLASS, NOT_FINITE, STEP_TOO_LARGE, Options,
 )
 from osvm.core.loss cimport Loss, loss_value_xi

@@ -97,8 +97,8 @@ cdef class OneByOne:
         cdef Rows *rows = &self.rows
         rows.struct_size = sizeof(Rows)
         rows.n_rows = 1
-        rows.n_features = self.learner.weights.dim if self.learner.vec == NULL \
-            else self.learner.vec.dim
+        rows.n_features = self.learner.weights.dim if self.learner.model.vec == NULL \
+            else self.learner.model.vec.dim
         rows.step = 1
         rows.row_step = 0
         rows.row_scale = NULL
@@ -227,12 +227,12 @@ cdef class OneByOne:
             return False
         if self.curvature > 0.0:
             rows_get(&self.rows, 0, &row)
-            c = bounded_at(learner, 1.0, self.curvature, learner.t + 1.0,
+            c = bounded_at(&learner.model, 1.0, self.curvature, learner.model.t + 1.0,
                            bounded_sq_norm(&row, &self.scratch[0]))
             weight = &c if c != 1.0 else NULL
         record.eta = record.loss = record.error = record.score = NULL
         learner.reach = -1.0
-        if learner.n_out == 1:
+        if learner.model.n_out == 1:
             status = learner._learn_scalar(&self.rows, &target, NULL, &at, 1, weight,
                                            self.largest, record)
         else:
@@ -252,7 +252,8 @@ cdef class OneByOne:
         cdef double count
         if not self._open(x, values):
             return False
-        count = learner.mat.avg_count if learner.vec == NULL else learner.vec.avg_count
+        count = (learner.model.mat.avg_count if learner.model.vec == NULL
+                 else learner.model.vec.avg_count)
         rows_get(&self.rows, 0, &row)
         learner._score(&row, self.averaged and count > 0.0, out)
         self._close()
@@ -297,7 +298,7 @@ def learn(model, x, values, y):
             return False
     if not one.learn(x, values, y):
         return False
-    known["t_"] = <int64_t> one.learner.seen
+    known["t_"] = <int64_t> one.learner.model.seen
     if "_frozen" in known:
         del known["_frozen"]
     return True
@@ -311,12 +312,12 @@ def score(model, x, values):
     cdef double *f
     if one is None or known.get("normalize"):
         return None
-    f = one.learner.f
+    f = one.learner.model.f
     if not one.score(x, values, f):
         return None
-    if one.learner.n_out == 1:
+    if one.learner.model.n_out == 1:
         return f[0]
-    return [f[k] for k in range(one.learner.n_out)]
+    return [f[k] for k in range(one.learner.model.n_out)]
 
 
 def classify(model, x, values):
@@ -327,11 +328,11 @@ def classify(model, x, values):
     cdef double *f
     if one is None or known.get("normalize"):
         return None
-    f = one.learner.f
+    f = one.learner.model.f
     if not one.score(x, values, f):
         return None
     n = len(one.labels)
-    if one.learner.n_out == 1:
+    if one.learner.model.n_out == 1:
         best = 1 if f[0] > 0.0 and n > 1 else 0
     else:
         for k in range(1, n):

@@ -2,7 +2,7 @@
 from libc.math cimport sqrt
 
 from osvm.linear.dual_steps cimport full_sq_norm, is_plain, plain_sq_norm
-from osvm.linear.learner cimport SGDLearner
+from osvm.linear.model cimport LinearModel
 from osvm.core.row cimport Row
 from osvm.core.step cimport step_eta
 
@@ -19,17 +19,17 @@ cdef inline double bounded(double weight, double curvature, double pull) noexcep
     return 1.0 / (curvature * pull) if weight * curvature * pull > 1.0 else weight
 
 
-cdef inline double intercept_step(SGDLearner learner, double t, double eta) noexcept nogil:
+cdef inline double intercept_step(LinearModel *model, double t, double eta) noexcept nogil:
     """The step of b that goes with eta."""
-    if not learner.options.fit_intercept:
+    if not model.options.fit_intercept:
         return 0.0
-    if learner.options.intercept_eta0 > 0.0:
-        return learner.options.intercept_eta0 / sqrt(t)
+    if model.options.intercept_eta0 > 0.0:
+        return model.options.intercept_eta0 / sqrt(t)
     return eta
 
 
-cdef inline double bounded_at(SGDLearner learner, double weight, double curvature, double t,
+cdef inline double bounded_at(LinearModel *model, double weight, double curvature, double t,
                               double sq_norm) noexcept nogil:
     """The weight of an example with ||x||^2 = sq_norm at step t."""
-    cdef double eta = step_eta(&learner.step, t)
-    return bounded(weight, curvature, eta * sq_norm + intercept_step(learner, t, eta))
+    cdef double eta = step_eta(&model.step, t)
+    return bounded(weight, curvature, eta * sq_norm + intercept_step(model, t, eta))

@@ -84,20 +84,20 @@ cdef Py_ssize_t lower(SGDLearner learner, RowSource X, double curvature, const i
     """
     cdef Py_ssize_t n, i, lowered = 0
     cdef Row row
-    cdef double t, size, c, largest = X.largest, batch = learner.options.batch_size
+    cdef double t, size, c, largest = X.largest, batch = learner.model.options.batch_size
     for n in range(at[0], stop):
         i = n if order == NULL else order[n]
         c = weight[i]
-        t = learner.t + 1.0 + floor((learner.pending + (n - start)) / batch)
+        t = learner.model.t + 1.0 + floor((learner.model.pending + (n - start)) / batch)
         rows_get(&X.rows, i, &row)
         # However often columns repeat, this bounds the norm, and settles it for many.
         size = largest * row.count
-        if largest < 0.0 or bounded_at(learner, c, curvature, t, size * size) != c:
+        if largest < 0.0 or bounded_at(&learner.model, c, curvature, t, size * size) != c:
             size = bounded_sq_norm(&row, scratch)
             if size < 0.0:
                 at[0] = n
                 return lowered
-            weight[i] = bounded_at(learner, c, curvature, t, size)
+            weight[i] = bounded_at(&learner.model, c, curvature, t, size)
             lowered += weight[i] != c
     at[0] = stop
     return lowered

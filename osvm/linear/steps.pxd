@@ -1,4 +1,4 @@
-# What every loop of the linear learner asks about a step, and what follows one.
+# What every loop of the linear model asks about a step, and what follows one.
 #
 # Bounds that tell whether K outputs can take a step without overflow (for one output
 # see osvm/linear/one_output_sparse.pxd), small questions about the K scores or derivatives of an
@@ -7,7 +7,7 @@
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int64_t
 
-from osvm.linear.learner cimport SGDLearner
+from osvm.linear.model cimport LinearModel
 from osvm.core.loss cimport (
     LOSS_CUSTOM, LOSS_HUBER, LOSS_MODIFIED_HUBER, LOSS_SQUARED, LOSS_SQUARED_HINGE, Loss,
 )
@@ -108,23 +108,23 @@ cdef inline double loss_slope(const Loss *loss) noexcept nogil:
     return loss.p0 if loss.kind == LOSS_HUBER else 1.0
 
 
-cdef inline void after_step(SGDLearner learner) noexcept nogil:
+cdef inline void after_step(LinearModel *model) noexcept nogil:
     """Project, then count the iterate."""
     cdef Py_ssize_t k
-    if learner.options.radius > 0.0:
-        if learner.vec != NULL:
-            svec_project(learner.vec, learner.options.radius)
+    if model.options.radius > 0.0:
+        if model.vec != NULL:
+            svec_project(model.vec, model.options.radius)
         else:
-            for k in range(learner.n_out):
-                smat_project_one(learner.mat, k, learner.options.radius)
-    if learner.options.average_from >= 0.0 and learner.seen >= learner.options.average_from:
-        if learner.vec != NULL:
-            if not learner.vec.averaging:
-                svec_start_average(learner.vec, learner.vec.u)
-            svec_count_average(learner.vec)
+            for k in range(model.n_out):
+                smat_project_one(model.mat, k, model.options.radius)
+    if model.options.average_from >= 0.0 and model.seen >= model.options.average_from:
+        if model.vec != NULL:
+            if not model.vec.averaging:
+                svec_start_average(model.vec, model.vec.u)
+            svec_count_average(model.vec)
         else:
-            if not learner.mat.averaging:
-                smat_start_average(learner.mat, learner.mat.u)
-            smat_count_average(learner.mat)
-        for k in range(learner.n_out):
-            learner.b_sum[k] += learner.b[k]
+            if not model.mat.averaging:
+                smat_start_average(model.mat, model.mat.u)
+            smat_count_average(model.mat)
+        for k in range(model.n_out):
+            model.b_sum[k] += model.b[k]

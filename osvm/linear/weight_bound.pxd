@@ -15,7 +15,7 @@
 # (t0 + t + n)/(t0 + t); rho grows until t = t0 and falls thereafter.
 from libc.math cimport pow, sqrt
 
-from osvm.linear.learner cimport Options
+from osvm.linear.model cimport Options
 from osvm.core.step cimport Step, step_eta
 
 
