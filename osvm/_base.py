@@ -5,10 +5,11 @@ keeps to two orders:
 
 1. check everything (`_check_X`, `osvm._validate`, `osvm._params`,
    `osvm._labels`), then compute, then store: an error leaves the model exactly
-   as it was (a linear `fit` lets learning show values that are not finite, and
-   stores nothing then);
+   as it was;
 2. what was fitted can be taken out and put back: `_get_state` and `_set_state`
-   are what model files and checkpoints are made of.
+   are what model files and checkpoints are made of;
+3. who reads holds the model's lock (``with self._lock``), who changes it too
+   (``with self._lock.changing()``), see `osvm._lock`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from osvm import _validate
 from osvm._compat import BaseEstimator, check_is_fitted
 from osvm._labels import LabelIndex, RunningBalance, check_class_weight, resolve_class_weight
+from osvm._lock import Locked
 from osvm._params import (
     check_bool,
     check_choice,
@@ -52,7 +54,7 @@ __all__ = [
 State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
 
-class OnlineEstimator(BaseEstimator):
+class OnlineEstimator(Locked, BaseEstimator):
     """Base of all estimators.
 
     A fitted estimator has `t_` (examples seen), `n_features_in_`, and
@@ -67,7 +69,6 @@ class OnlineEstimator(BaseEstimator):
         *,
         reset: bool = False,
         allow_empty: bool = False,
-        look_at_values: bool = True,
     ) -> tuple[RowSource, Any]:
         """Open X; unless `reset`, it must have the columns that the model knows.
 
@@ -77,12 +78,7 @@ class OnlineEstimator(BaseEstimator):
         known = self.__dict__
         name = type(self).__name__
         if reset or "n_features_in_" not in known:
-            return _validate.check_X(
-                X,
-                estimator_name=name,
-                allow_empty=allow_empty,
-                look_at_values=look_at_values,
-            )
+            return _validate.check_X(X, estimator_name=name, allow_empty=allow_empty)
         names = _validate.feature_names(X)
         expected = known.get("feature_names_in_")
         if names is not None or expected is not None:
@@ -148,6 +144,12 @@ class OnlineEstimator(BaseEstimator):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif "feature_names_in_" in self.__dict__:
             del self.feature_names_in_
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # For pickles and copies: `__getstate__` reads the model.  Protocols 0 and 1 would
+        # want to pickle the compiled base class.
+        with self._lock:
+            return super().__reduce_ex__(max(int(protocol), 2))
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file that `osvm.load` reads.

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from osvm import kernels
 from osvm._base import LabelIndex, OnlineEstimator, check_choice
+from osvm._buffer_machine import BufferMachine, copy_machine
 from osvm._cached import CachedLearner, CachedMachine, refuse_cached_parameters
 from osvm._rows import RowSource
 from osvm.solvers import CachedSolver
@@ -143,7 +144,11 @@ class KernelEstimator(OnlineEstimator):
     # ---------------------------------------------------------------- learning
 
     def _learn(self, X: Any, batch: Batch, *, reset: bool) -> None:
-        """Fit, or one more batch; stores what came out."""
+        """Fit, or one more batch; stores what came out.
+
+        The caller keeps other writers out, and readers too unless `reset`: `partial_fit`
+        changes the machine where it is.
+        """
         solver = self._solver()
         if not isinstance(solver, CachedLearner):
             refuse_cached_parameters(self)
@@ -160,15 +165,20 @@ class KernelEstimator(OnlineEstimator):
                     "solver='buffer' for a stream"
                 )
             machine = solver.partial_fit(self, batch, known.get("_machine"))
-        self._machine = machine
         trained_with = getattr(self, "solver", "buffer")
-        self._trained_with = getattr(trained_with, "name", trained_with)
-        if reset or "n_features_in_" not in known:
-            self._set_features(X, batch.source)
-        self.t_ = int(machine.t)
+        with self._lock.changing():
+            self._machine = machine
+            self._trained_with = getattr(trained_with, "name", trained_with)
+            if reset or "n_features_in_" not in known:
+                self._set_features(X, batch.source)
+            self.t_ = int(machine.t)
+            if batch.index is not None and batch.index is not known.get("_index"):
+                self._set_index(batch.index)
+            if reset:
+                known.pop("_balance", None)
 
     def _scores(self, X: Any) -> Array:
-        """Raw scores, (n, K)."""
+        """Raw scores, (n, K); the caller holds the lock."""
         self._check_fitted()
         source, rows = self._check_X(X)
         scores: Array
@@ -183,26 +193,30 @@ class KernelEstimator(OnlineEstimator):
     @property
     def support_vectors_(self) -> Any:
         """The rows in the expansion, oldest first; CSR when the model was fitted on CSR."""
-        self._check_fitted()
-        return self._machine.support_vectors()
+        with self._lock:
+            self._check_fitted()
+            return self._machine.support_vectors()
 
     @property
     def dual_coef_(self) -> Array:
         """Their coefficients, (K, n_support); one row for two classes."""
-        self._check_fitted()
-        return np.ascontiguousarray(self._machine.alpha().T)
+        with self._lock:
+            self._check_fitted()
+            return np.ascontiguousarray(self._machine.alpha().T)
 
     @property
     def n_support_(self) -> int:
         """The number of rows in the expansion."""
-        self._check_fitted()
-        return int(self._machine.n_support)
+        with self._lock:
+            self._check_fitted()
+            return int(self._machine.n_support)
 
     @property
     def intercept_(self) -> Array:
         """The offset, one entry per output."""
-        self._check_fitted()
-        return np.array(self._machine.intercept)
+        with self._lock:
+            self._check_fitted()
+            return np.array(self._machine.intercept)
 
     @property
     def support_(self) -> Array:
@@ -236,20 +250,22 @@ class KernelEstimator(OnlineEstimator):
         return found
 
     def _cached_attribute(self, name: str) -> Any:
-        self._check_fitted()
-        if not isinstance(self._machine, CachedMachine):
-            raise AttributeError(f"{name} is known to solvers with cached outputs only")
-        return getattr(self._machine, name)
+        with self._lock:
+            self._check_fitted()
+            if not isinstance(self._machine, CachedMachine):
+                raise AttributeError(f"{name} is known to solvers with cached outputs only")
+            return getattr(self._machine, name)
 
     @property
     def history_(self) -> dict[str, Array]:
         """What `record=True` kept, one entry per example."""
-        self._check_fitted()
-        history = getattr(self._machine, "history", None)
-        if history is None:
-            raise AttributeError("history_ is kept with record=True only")
-        out: dict[str, Array] = history()
-        return out
+        with self._lock:
+            self._check_fitted()
+            history = getattr(self._machine, "history", None)
+            if history is None:
+                raise AttributeError("history_ is kept with record=True only")
+            out: dict[str, Array] = history()
+            return out
 
     # ------------------------------------------------------------------- state
 
@@ -280,6 +296,14 @@ class KernelEstimator(OnlineEstimator):
             from osvm._base import RunningBalance
 
             self._balance = RunningBalance(scalars["class_counts"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A machine of its own: pickles are written, and copies used, after the lock is free.
+        getstate = getattr(super(), "__getstate__", None)
+        state = dict(getstate() if getstate is not None else self.__dict__)
+        if isinstance(state.get("_machine"), BufferMachine):
+            state["_machine"] = copy_machine(state["_machine"])
+        return state
 
     def _set_index(self, index: LabelIndex) -> None:
         self._index = index

@@ -369,7 +369,8 @@ cdef class LabelBlock:
         """out[i] = scores of row i, intercepts included; of the averages with `averaged`."""
         cdef Py_ssize_t i, k, K = self.n_out
         cdef Row row
-        cdef SMat *w = &self.weights.w
+        cdef double[::1] work = np.empty(K)
+        cdef SMat w = self.weights.reader(&work[0])
         cdef double *b = self.b
         cdef double n
         if X.rows.n_features != w.dim or out.shape[0] != X.rows.n_rows or out.shape[1] != K:
@@ -377,16 +378,15 @@ cdef class LabelBlock:
         with nogil:
             for i in range(X.rows.n_rows):
                 rows_get(&X.rows, i, &row)
-                smat_dot(w, &row, &out[i, 0])
+                smat_dot(&w, &row, &out[i, 0])
                 if averaged and w.averaging:
-                    self._average_scores(&row, &out[i, 0])
+                    self._average_scores(&w, &row, &out[i, 0])
                 for k in range(K):
                     n = self.clocks[self.label_clock[k]].averaged if averaged else 0.0
                     out[i, k] += b[k] if n == 0.0 else b[K + k] / n
 
-    cdef void _average_scores(self, const Row *row, double *out) noexcept nogil:
+    cdef void _average_scores(self, const SMat *w, const Row *row, double *out) noexcept nogil:
         """Scores of the averages, where there are any, from those of the last iterates."""
-        cdef SMat *w = &self.weights.w
         cdef Py_ssize_t k
         cdef double n, companion
         if w.kind == WEIGHT_F32:

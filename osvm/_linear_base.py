@@ -152,17 +152,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     def _open(
         self, X: Any, *, reset: bool = False, allow_empty: bool = False
     ) -> tuple[RowSource, Array]:
-        """Validated rows, at unit norm where `normalize` asks for it.
-
-        Rows for `fit` (`reset`) may come without a look at their values: `_fit_targets`
-        sees to them.
-        """
-        source, X = self._check_X(
-            X,
-            reset=reset,
-            allow_empty=allow_empty,
-            look_at_values=not reset or bool(self.normalize),
-        )
+        """Validated rows, at unit norm where `normalize` asks for it."""
+        source, X = self._check_X(X, reset=reset, allow_empty=allow_empty)
         if self.normalize:
             source.set_row_scale(_validate.unit_scale(source), largest=1.0)
         return source, X
@@ -189,18 +180,9 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
 
         `data` are X, y and sample_weight as the user gave them; `attributes` are
         stored together with the weights.
-
-        The plain steps on sparse rows show by themselves whether the rows' values are
-        finite: a value that is not makes its row's score so.  Such a fit does without
-        the look at all values beforehand, which takes about as long as a tenth of an
-        epoch.  If it comes to grief nothing has been stored; the values are then
-        looked at, and the fit is made again with care, which names the row at fault.
         """
         rng = make_generator(self.random_state)
         dtype = self._weight_dtype(rows)
-        given = plan
-        if not self._learning_shows_values(plan, n_out):
-            _validate.check_values(source, rows, type(self).__name__)
         learner = self._warm_learner(plan, source.n_features, n_out)
         order = visiting_order(source.n_rows, self.shuffle, rng)
         if learner is None:
@@ -228,17 +210,17 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         )
 
         def store(objectives: list[float]) -> None:
-            self._store(data[0], source, learner, plan, rng)
-            self._platt = platt
-            for name, value in attributes.items():
-                setattr(self, name, value)
-            self.n_epochs_ = round((learner.seen - before) / source.n_rows)
-            self.objective_ = np.array(objectives)
-            self._store_record(record, int(learner.seen - before), fresh=True)
+            with self._lock.changing():
+                self._store(data[0], source, learner, plan, rng)
+                self._platt = platt
+                for name, value in attributes.items():
+                    setattr(self, name, value)
+                self.n_epochs_ = round((learner.seen - before) / source.n_rows)
+                self.objective_ = np.array(objectives)
+                self._store_record(record, int(learner.seen - before), fresh=True)
 
         before = learner.seen
         objectives: list[float] = []
-        sound = True
         try:
             objectives = train(
                 learner,
@@ -258,36 +240,10 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
                 threads=self._threads(),
             )
         except KeyboardInterrupt:
-            if source.values_checked or learner.is_sound():
-                store(objectives)  # what has been learnt so far is a usable model
+            store(objectives)  # what has been learnt so far is a usable model
             raise
-        except FloatingPointError:
-            if source.values_checked:
-                raise
-            sound = False
-        if not source.values_checked and not (sound and learner.is_sound()):
-            _validate.check_values(source, rows, type(self).__name__)
-            self._fit_targets(data, source, rows, targets, n_out, given, weight, **attributes)
-            return
         store(objectives)
         watch.close()
-
-    def _learning_shows_values(self, plan: Plan, n_out: int) -> bool:
-        """Whether a fit stops at the first row with a value that is not finite.
-
-        That is the loop of `osvm/_sgd_sparse.pxd`, one thread of it.  Nobody must be
-        told of a fit that is made again.
-        """
-        return (
-            n_out == 1
-            and plan.batch_size == 1
-            and plan.curvature == 0.0
-            and not isinstance(plan.schedule, schedules.SMD)
-            and not (self.warm_start or self.verbose or self.record or self.lock_free)
-            and self.callback is None
-            and not hasattr(self, "_skl_callbacks")
-            and not getattr(self, "probability", False)
-        )
 
     def _new_platt(self, n_out: int) -> Platt | None:
         """The sigmoids to learn beside the weights; none but for `probability=True`."""
@@ -395,7 +351,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         return self._plan.average_from >= 0
 
     def _scores(self, X: Any) -> Array:
-        """Scores of all outputs, rows x outputs."""
+        """Scores of all outputs, rows x outputs; the caller holds the lock."""
         self._check_fitted()
         n_jobs = resolve_jobs(self.n_jobs)
         if n_jobs == 1:
@@ -403,17 +359,16 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             if quick is not None:
                 return quick
         source, _ = self._open(X)
-        out = np.empty((source.n_rows, self._learner.weights.n_out))
         learner = self._learner
+        out = np.empty((source.n_rows, learner.weights.n_out))
         if n_jobs == 1 or source.n_rows < 1000:
             learner.decide(source, out, self._averaged)
             return out
         if self._averaged:
             learner = self._frozen_learner()
         edges = np.linspace(0, source.n_rows, n_jobs + 1).astype(int).tolist()
-        learners = [learner] + [learner.copy() for _ in range(n_jobs - 1)]  # scratch of its own
         with Team(n_jobs) as team:
-            team.each(lambda k: learners[k].decide(source, out, False, edges[k], edges[k + 1]))
+            team.each(lambda k: learner.decide(source, out, False, edges[k], edges[k + 1]))
         return out
 
     def _quick_scores(self, X: Any) -> Array | None:
@@ -462,7 +417,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         """
         from osvm._export import to_sklearn
 
-        return to_sklearn(self)
+        with self._lock:
+            return to_sklearn(self)
 
     def sparsify(self) -> Any:
         """Give `coef_` as a CSR matrix from now on; worth it when most weights are zero.

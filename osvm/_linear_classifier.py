@@ -194,40 +194,43 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         self
         """
-        source, rows = self._open(X, reset=True)
-        labels = _validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
-        index = LabelIndex.of(labels)
-        if len(index) < 2:
-            raise ValueError(
-                f"fit needs at least two classes, but y holds one class only "
-                f"({index.classes.tolist()[0]!r})"
+        with self._lock.writing():
+            source, rows = self._open(X, reset=True)
+            labels = _validate.check_y_classes(
+                y, source.n_rows, estimator_name=type(self).__name__
             )
-        codes = index.encode(labels)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
-        by_class = resolve_class_weight(self.class_weight, index, codes, weight)
-        if by_class is not None:
-            weight = by_class[codes] if weight is None else weight * by_class[codes]
-        if self.warm_start and "_index" in self.__dict__ and self._index != index:
-            raise ValueError("warm_start: y has other classes than the model; use partial_fit")
-        plan = self._resolve_plan(source.n_rows, self._distances(index))
-        n_out = self._n_out(len(index), plan)
-        targets = encode_targets(codes, n_out)
-        labels_seen = {
-            "_index": index,
-            "_balance": RunningBalance(count_codes(codes, len(index))),
-        }
-        data = (X, y, sample_weight)
-        if check_choice("solver", self.solver, ["sgd", "dual"]) == "dual":
-            _validate.check_values(source, rows, type(self).__name__)
-            learner, solved = fit_dual(
-                self, plan, source, targets, n_out, self._weight_dtype(rows), weight
-            )
-            self._store(X, source, learner, plan.with_usual_t0(), None)
-            for name, value in {**labels_seen, **solved}.items():
-                setattr(self, name, value)
+            index = LabelIndex.of(labels)
+            if len(index) < 2:
+                raise ValueError(
+                    f"fit needs at least two classes, but y holds one class only "
+                    f"({index.classes.tolist()[0]!r})"
+                )
+            codes = index.encode(labels)
+            weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            by_class = resolve_class_weight(self.class_weight, index, codes, weight)
+            if by_class is not None:
+                weight = by_class[codes] if weight is None else weight * by_class[codes]
+            if self.warm_start and "_index" in self.__dict__ and self._index != index:
+                raise ValueError("warm_start: y has other classes than the model; use partial_fit")
+            plan = self._resolve_plan(source.n_rows, self._distances(index))
+            n_out = self._n_out(len(index), plan)
+            targets = encode_targets(codes, n_out)
+            labels_seen = {
+                "_index": index,
+                "_balance": RunningBalance(count_codes(codes, len(index))),
+            }
+            data = (X, y, sample_weight)
+            if check_choice("solver", self.solver, ["sgd", "dual"]) == "dual":
+                learner, solved = fit_dual(
+                    self, plan, source, targets, n_out, self._weight_dtype(rows), weight
+                )
+                with self._lock.changing():
+                    self._store(X, source, learner, plan.with_usual_t0(), None)
+                    for name, value in {**labels_seen, **solved}.items():
+                        setattr(self, name, value)
+                return self
+            self._fit_targets(data, source, rows, targets, n_out, plan, weight, **labels_seen)
             return self
-        self._fit_targets(data, source, rows, targets, n_out, plan, weight, **labels_seen)
-        return self
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -251,6 +254,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """
         if classes is None and sample_weight is None and self._learn_row(X, y):
             return self
+        with self._lock.changing():
+            return self._learn_labels(X, y, classes, sample_weight)
+
+    def _learn_labels(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LinearClassifier:
+        """`partial_fit` on the general path; the caller holds the lock."""
         source, rows = self._open(X)
         labels = _validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
         weight = None
@@ -362,6 +370,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         array, shape (n,) or (n, K)
         """
+        with self._lock:
+            return self._decide(X)
+
+    def _decide(self, X: Any) -> Array:
+        """`decision_function`; the caller holds the lock."""
         scores = self._scores(X)
         if scores.shape[1] == 1:
             return scores[:, 0]
@@ -380,9 +393,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         array of n labels
         """
-        scores = self.decision_function(X)
+        with self._lock:
+            scores, index = self._decide(X), self._index
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self._index.decode(np.minimum(codes, len(self._index) - 1))
+        return index.decode(np.minimum(codes, len(index) - 1))
 
     def _has_probability(self) -> bool | str:
         """True when there are probabilities, else what to do."""
@@ -406,25 +420,26 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         array, shape (n, K)
         """
-        self._check_fitted()
-        scores = self._scores(X)
-        loss = self._plan.loss
-        if self.probability:
-            if self._platt is None:
-                raise ValueError(
-                    "the model was trained with probability=False: train it again, or some more "
-                    "with partial_fit"
-                )
-            p = self._platt.probability(scores)
-        elif self._plan.multi_loss:
-            return loss.probability(scores)[:, : len(self._index)]
-        else:
-            p = loss.probability(scores)
-        if scores.shape[1] == 1:
-            return np.column_stack([1.0 - p[:, 0], p[:, 0]])[:, : len(self._index)]
-        p = p[:, : len(self._index)]
-        total = p.sum(axis=1, keepdims=True)
-        return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0)
+        with self._lock:
+            self._check_fitted()
+            scores = self._scores(X)
+            loss = self._plan.loss
+            if self.probability:
+                if self._platt is None:
+                    raise ValueError(
+                        "the model was trained with probability=False: train it again, or some "
+                        "more with partial_fit"
+                    )
+                p = self._platt.probability(scores)
+            elif self._plan.multi_loss:
+                return loss.probability(scores)[:, : len(self._index)]
+            else:
+                p = loss.probability(scores)
+            if scores.shape[1] == 1:
+                return np.column_stack([1.0 - p[:, 0], p[:, 0]])[:, : len(self._index)]
+            p = p[:, : len(self._index)]
+            total = p.sum(axis=1, keepdims=True)
+            return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0)
 
     # ---------------------------------------------------------------- attributes
 
@@ -435,22 +450,25 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     @property
     def coef_(self) -> Any:
         """The weights that prediction uses."""
-        self._need_attribute("_index")
-        return self._shown_coef(self._as_binary(self._weights_array(self._averaged)))
+        with self._lock:
+            self._need_attribute("_index")
+            return self._shown_coef(self._as_binary(self._weights_array(self._averaged)))
 
     @property
     def last_coef_(self) -> Any:
         """The last iterate; the same as `coef_` without averaging."""
-        self._need_attribute("_index")
-        return self._shown_coef(self._as_binary(self._weights_array(False)))
+        with self._lock:
+            self._need_attribute("_index")
+            return self._shown_coef(self._as_binary(self._weights_array(False)))
 
     @property
     def intercept_(self) -> Array:
         """The intercepts that prediction uses."""
-        self._need_attribute("_index")
-        learner = self._learner
-        b = learner.average_intercept() if self._averaged else learner.intercept.copy()
-        return self._as_binary(b[:, None])[:, 0]
+        with self._lock:
+            self._need_attribute("_index")
+            learner = self._learner
+            b = learner.average_intercept() if self._averaged else learner.intercept.copy()
+            return self._as_binary(b[:, None])[:, 0]
 
     def _as_binary(self, per_output: Array) -> Array:
         """Two outputs of a two-class model as one."""

@@ -37,14 +37,16 @@ class OneOutput(LinearEstimator):
     @property
     def coef_(self) -> Any:
         """The weights that prediction uses."""
-        self._need_attribute("_learner")
-        return self._shown_coef(self._weights_array(self._averaged))[0]
+        with self._lock:
+            self._need_attribute("_learner")
+            return self._shown_coef(self._weights_array(self._averaged))[0]
 
     @property
     def intercept_(self) -> Array:
         """The intercept that prediction uses."""
-        learner = self._need_attribute("_learner")
-        return learner.average_intercept() if self._averaged else learner.intercept.copy()
+        with self._lock:
+            learner = self._need_attribute("_learner")
+            return learner.average_intercept() if self._averaged else learner.intercept.copy()
 
 
 class LinearRegressor(RegressorMixin, OneOutput):
@@ -123,12 +125,13 @@ class LinearRegressor(RegressorMixin, OneOutput):
         -------
         self
         """
-        source, rows = self._open(X, reset=True)
-        targets = _validate.check_y_regression(y, source.n_rows)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
-        plan = self._resolve_plan(source.n_rows)
-        self._fit_targets((X, y, sample_weight), source, rows, targets, 1, plan, weight)
-        return self
+        with self._lock.writing():
+            source, rows = self._open(X, reset=True)
+            targets = _validate.check_y_regression(y, source.n_rows)
+            weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            plan = self._resolve_plan(source.n_rows)
+            self._fit_targets((X, y, sample_weight), source, rows, targets, 1, plan, weight)
+            return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
         """Learn from the next rows of a stream, in their order.
@@ -145,10 +148,11 @@ class LinearRegressor(RegressorMixin, OneOutput):
         """
         if sample_weight is None and self._learn_row(X, y):
             return self
-        source, rows = self._open(X)
-        targets = _validate.check_y_regression(y, source.n_rows)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
-        self._learn_next(X, source, rows, targets, weight)
+        with self._lock.changing():
+            source, rows = self._open(X)
+            targets = _validate.check_y_regression(y, source.n_rows)
+            weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
+            self._learn_next(X, source, rows, targets, weight)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -162,7 +166,8 @@ class LinearRegressor(RegressorMixin, OneOutput):
         -------
         array of n numbers
         """
-        return self._scores(X)[:, 0]
+        with self._lock:
+            return self._scores(X)[:, 0]
 
 
 class LinearNovelty(OutlierMixin, OneOutput):
@@ -244,12 +249,13 @@ class LinearNovelty(OutlierMixin, OneOutput):
         -------
         self
         """
-        source, rows = self._open(X, reset=True)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
-        plan = self._resolve_plan(source.n_rows)
-        targets = np.ones(source.n_rows)
-        self._fit_targets((X, None, sample_weight), source, rows, targets, 1, plan, weight)
-        return self
+        with self._lock.writing():
+            source, rows = self._open(X, reset=True)
+            weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            plan = self._resolve_plan(source.n_rows)
+            targets = np.ones(source.n_rows)
+            self._fit_targets((X, None, sample_weight), source, rows, targets, 1, plan, weight)
+            return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearNovelty:
         """Learn from the next rows of a stream, in their order.
@@ -264,10 +270,11 @@ class LinearNovelty(OutlierMixin, OneOutput):
         -------
         self
         """
-        source, rows = self._open(X)
-        weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
-        self._learn_next(X, source, rows, np.ones(source.n_rows), weight)
-        return self
+        with self._lock.changing():
+            source, rows = self._open(X)
+            weight = _validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
+            self._learn_next(X, source, rows, np.ones(source.n_rows), weight)
+            return self
 
     def score_samples(self, X: Any) -> Array:
         """w.x + b for each row: the larger, the more usual.
@@ -280,7 +287,8 @@ class LinearNovelty(OutlierMixin, OneOutput):
         -------
         array of n numbers
         """
-        return self._scores(X)[:, 0]
+        with self._lock:
+            return self._scores(X)[:, 0]
 
     def decision_function(self, X: Any) -> Array:
         """`score_samples` minus `offset_`: negative for novel rows.

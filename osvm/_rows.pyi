@@ -5,7 +5,6 @@ class RowSource:
     n_features: int
     sparse: bool
     largest: float
-    values_checked: bool
     @property
     def mean_count(self) -> float: ...
     @staticmethod

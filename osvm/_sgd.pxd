@@ -80,5 +80,7 @@ cdef class SGDLearner:
     cdef int _learn_multi(self, const Rows *X, const int32_t *labels, const int64_t *order,
                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
                           double largest, Record record) noexcept nogil
-    cdef void _score(self, const Row *row, bint mean, double *out) noexcept nogil
+    cdef SMat _reader(self, double *work) noexcept nogil
+    cdef void _score(self, const SMat *mat, const Row *row, bint mean,
+                     double *out) noexcept nogil
     cdef SGDLearner _like(self, weights, Py_ssize_t n_out=*)

@@ -36,9 +36,9 @@ from osvm._sgd_multi cimport learn_multi
 from osvm._sgd_reach cimport intercept_reach, reach_after, rho_at
 from osvm._sgd_single cimport learn_scalar
 from osvm._sgd_steps cimport largest_of, loss_slope
-from osvm._weights cimport ScaledMatrix, ScaledVector
+from osvm._weights cimport SCRATCH, ScaledMatrix, ScaledVector
 from osvm.core.row cimport Row, Rows, rows_get
-from osvm.core.smat cimport smat_average_dot, smat_dot
+from osvm.core.smat cimport SMat, smat_average_dot, smat_dot
 from osvm.core.step cimport STEP_BOTTOU, STEP_CONSTANT, step_eta
 from osvm.core.svec cimport svec_average_dot, svec_dot
 
@@ -345,15 +345,6 @@ cdef class SGDLearner:
         """Make the step of a batch that is not full; the end of an epoch calls it."""
         apply_batch(self)
 
-    def is_sound(self):
-        """Whether no weight has come near an overflow."""
-        room = 1e30 if self.weights.v.itemsize == 4 else 1e145
-        parts = [self.weights.v, self.intercept]
-        if self.weights.u is not None:
-            parts.append(self.weights.u)
-        # NaN is neither below nor above anything
-        return all(-room < part.min() and part.max() < room for part in parts)
-
     @property
     def pending_examples(self):
         """Examples summed into a mini-batch that is not full yet."""
@@ -367,6 +358,10 @@ cdef class SGDLearner:
         cdef Py_ssize_t i
         cdef Row row
         cdef bint mean = averaged and self.weights.averaged_count > 0
+        cdef double small[SCRATCH]
+        cdef double[::1] large
+        cdef double *work = small
+        cdef SMat mat
         if X.rows.n_features != self.weights.dim:
             raise ValueError(f"rows have {X.rows.n_features} features, "
                              f"the model {self.weights.dim}")
@@ -380,13 +375,29 @@ cdef class SGDLearner:
             frozen = self.frozen_average()
             frozen.decide(X, out, False, start, stop)
             return
+        if self.n_out > SCRATCH:
+            large = np.empty(self.n_out)
+            work = &large[0]
         with nogil:
+            mat = self._reader(work)
             for i in range(start, stop):
                 rows_get(&X.rows, i, &row)
-                self._score(&row, mean, &out[i, 0])
+                self._score(&mat, &row, mean, &out[i, 0])
 
-    cdef void _score(self, const Row *row, bint mean, double *out) noexcept nogil:
-        """Scores of one row, intercepts included; of the average with `mean`."""
+    cdef SMat _reader(self, double *work) noexcept nogil:
+        """The weights of several outputs for `_score`, with scratch of n_out doubles."""
+        cdef SMat mat
+        if self.mat != NULL:
+            mat = self.mat[0]
+            mat.work = work
+        return mat
+
+    cdef void _score(self, const SMat *mat, const Row *row, bint mean,
+                     double *out) noexcept nogil:
+        """Scores of one row, intercepts included; of the average with `mean`.
+
+        `mat` is from `_reader`: several threads may score at the same time.
+        """
         cdef Py_ssize_t k
         if self.vec != NULL:
             if mean:
@@ -394,11 +405,11 @@ cdef class SGDLearner:
             else:
                 out[0] = svec_dot(self.vec, row) + self.b[0]
         elif mean:
-            smat_average_dot(self.mat, row, out)
+            smat_average_dot(mat, row, out)
             for k in range(self.n_out):
-                out[k] += self.b_sum[k] / self.mat.avg_count
+                out[k] += self.b_sum[k] / mat.avg_count
         else:
-            smat_dot(self.mat, row, out)
+            smat_dot(mat, row, out)
             for k in range(self.n_out):
                 out[k] += self.b[k]
 

@@ -35,7 +35,7 @@ from osvm._dual_steps cimport full_sq_norm
 from osvm._meta cimport META_DONE, META_NOT_FINITE, META_STEP_TOO_LARGE, MetaLearner
 from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
-from osvm._weights cimport ScaledMatrix, ScaledVector
+from osvm._weights cimport SCRATCH, ScaledMatrix, ScaledVector
 from osvm.core.row cimport Row, row_index, rows_get
 from osvm.core.smat cimport SMat, smat_axpy, smat_dot, smat_shrink
 from osvm.core.step cimport smd_factor, step_clip
@@ -329,6 +329,10 @@ cdef class SVMDLearner(MetaLearner):
         """out[i] = scores of row i, offsets included, for rows start:stop."""
         cdef Py_ssize_t i, k
         cdef Row row
+        cdef double small[SCRATCH]
+        cdef double[::1] large
+        cdef double *work = small
+        cdef SMat mat
         if X.rows.n_features != self.n_features:
             raise ValueError(f"rows have {X.rows.n_features} features, "
                              f"the model {self.n_features}")
@@ -337,13 +341,19 @@ cdef class SVMDLearner(MetaLearner):
         if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
                 or out.shape[1] != self.n_out:
             raise ValueError("out does not fit the rows")
+        if self.n_out > SCRATCH:
+            large = np.empty(self.n_out)
+            work = &large[0]
         with nogil:
+            if self.mat != NULL:
+                mat = self.mat[0]
+                mat.work = work         # scratch of this call's own, see ScaledMatrix.reader
             for i in range(start, stop):
                 rows_get(&X.rows, i, &row)
                 if self.n_out == 1:
                     out[i, 0] = svec_dot(self.vec, &row)
                 else:
-                    smat_dot(self.mat, &row, &out[i, 0])
+                    smat_dot(&mat, &row, &out[i, 0])
                 for k in range(self.n_out):
                     out[i, k] += self.b[k]
 

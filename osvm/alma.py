@@ -89,49 +89,58 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
 
     def fit(self, X: Any, y: Any) -> AlmaClassifier:
         """Learn from all rows, `epochs` times at most."""
-        source, labels = self._check(X, y, reset=True)
-        index = LabelIndex.of(labels)
-        if len(index) < 2:
-            raise ValueError(
-                "fit needs at least two classes, but y holds one class only "
-                f"({index.classes.tolist()[0]!r})"
-            )
-        Y = split_outputs(index.encode(labels), len(index))
-        state = self._new_state(len(Y), source.n_features)
-        epochs = check_integer("epochs", self.epochs, 1)
-        generator = make_generator(self.random_state)
-        shuffle = check_bool("shuffle", self.shuffle)
-        seen = 0
-        for _ in range(epochs):
-            order = generator.permutation(source.n_rows) if shuffle else np.arange(source.n_rows)
-            made = state.learn(source, Y, order.astype(np.intp, copy=False))
-            seen += source.n_rows
-            if made == 0:
-                break
-        self._store(X, source, state, index, seen)
-        return self
+        with self._lock.writing():
+            source, labels = self._check(X, y, reset=True)
+            index = LabelIndex.of(labels)
+            if len(index) < 2:
+                raise ValueError(
+                    "fit needs at least two classes, but y holds one class only "
+                    f"({index.classes.tolist()[0]!r})"
+                )
+            Y = split_outputs(index.encode(labels), len(index))
+            state = self._new_state(len(Y), source.n_features)
+            epochs = check_integer("epochs", self.epochs, 1)
+            generator = make_generator(self.random_state)
+            shuffle = check_bool("shuffle", self.shuffle)
+            seen = 0
+            for _ in range(epochs):
+                order = (
+                    generator.permutation(source.n_rows) if shuffle else np.arange(source.n_rows)
+                )
+                made = state.learn(source, Y, order.astype(np.intp, copy=False))
+                seen += source.n_rows
+                if made == 0:
+                    break
+            self._store(X, source, state, index, seen)
+            return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> AlmaClassifier:
         """Learn from these rows once, in their order; the first call names all `classes`."""
-        known = self.__dict__
-        source, labels = self._check(X, y, reset=False)
-        index = known.get("_index")
-        if index is None:
-            if classes is None:
-                raise ValueError("the first call of partial_fit needs classes")
-            index = LabelIndex.of(_validate.check_y_classes(classes))
-            if len(index) < 2:
-                raise ValueError("classes must name at least two labels")
-            state = self._new_state(len(index) if len(index) > 2 else 1, source.n_features)
-        else:
-            state = known["_state"].copy()
-        Y = split_outputs(index.encode(labels), len(index))
-        state.learn(source, Y, np.arange(source.n_rows, dtype=np.intp))
-        self._store(X, source, state, index, known.get("t_", 0) + source.n_rows)
-        return self
+        with self._lock.writing():
+            known = self.__dict__
+            source, labels = self._check(X, y, reset=False)
+            index = known.get("_index")
+            if index is None:
+                if classes is None:
+                    raise ValueError("the first call of partial_fit needs classes")
+                index = LabelIndex.of(_validate.check_y_classes(classes))
+                if len(index) < 2:
+                    raise ValueError("classes must name at least two labels")
+                state = self._new_state(len(index) if len(index) > 2 else 1, source.n_features)
+            else:
+                state = known["_state"].copy()
+            Y = split_outputs(index.encode(labels), len(index))
+            state.learn(source, Y, np.arange(source.n_rows, dtype=np.intp))
+            self._store(X, source, state, index, known.get("t_", 0) + source.n_rows)
+            return self
 
     def decision_function(self, X: Any) -> Array:
         """w.x: (n,) for two classes, else (n, K)."""
+        with self._lock:
+            return self._decide(X)
+
+    def _decide(self, X: Any) -> Array:
+        """`decision_function`; the caller holds the lock."""
         self._check_fitted()
         _, rows = self._check_X(X)
         scores = np.asarray(rows @ self.coef_.T)
@@ -139,9 +148,10 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
 
     def predict(self, X: Any) -> Array:
         """The label with the largest score; the first of equals."""
-        scores = self.decision_function(X)
+        with self._lock:
+            scores, classes = self._decide(X), self.classes_
         codes = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
-        labels: Array = self.classes_[codes]
+        labels: Array = classes[codes]
         return labels
 
     # ------------------------------------------------------------------ helpers
@@ -168,14 +178,15 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         )
 
     def _store(self, X: Any, source: Any, state: AlmaState, index: LabelIndex, seen: int) -> None:
-        self._set_features(X, source)
-        self._index = index
-        self.classes_ = index.classes
-        self._state = state
-        self.coef_ = state.weights()
-        self.intercept_ = np.zeros(len(self.coef_))
-        self.n_corrections_ = int((state.count - 1).sum())
-        self.t_ = seen
+        with self._lock.changing():
+            self._set_features(X, source)
+            self._index = index
+            self.classes_ = index.classes
+            self._state = state
+            self.coef_ = state.weights()
+            self.intercept_ = np.zeros(len(self.coef_))
+            self.n_corrections_ = int((state.count - 1).sum())
+            self.t_ = seen
 
     # -------------------------------------------------------------------- state
 

@@ -16,6 +16,7 @@ Invariants:
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -140,21 +141,23 @@ epochs, tol, shuffle, random_state, probability
         -------
         self
         """
-        source, rows = self._open(X, reset=True)
-        sets = LabelSets.of(Y, source.n_rows)
-        index = sets.new_index()
-        codes = index.encode(sets.flat)
-        epochs = check_integer("epochs", self.epochs, 1)
-        joined, models = None, []
-        if in_one_pass(self._new_inner()):
-            joined = self._fit_joined(source, rows, sets, codes, len(index), sample_weight)
-        else:
-            models = self._fit_apart(rows, sets.membership(codes, len(index)), sample_weight)
-        self._set_features(X, source)
-        self._index = index
-        self._keep_models(joined, models)
-        self.t_ = source.n_rows * epochs
-        return self
+        with self._lock.writing():
+            source, rows = self._open(X, reset=True)
+            sets = LabelSets.of(Y, source.n_rows)
+            index = sets.new_index()
+            codes = index.encode(sets.flat)
+            epochs = check_integer("epochs", self.epochs, 1)
+            joined, models = None, []
+            if in_one_pass(self._new_inner()):
+                joined = self._fit_joined(source, rows, sets, codes, len(index), sample_weight)
+            else:
+                models = self._fit_apart(rows, sets.membership(codes, len(index)), sample_weight)
+            with self._lock.changing():
+                self._set_features(X, source)
+                self._index = index
+                self._keep_models(joined, models)
+                self.t_ = source.n_rows * epochs
+            return self
 
     def _fit_joined(
         self,
@@ -235,42 +238,49 @@ epochs, tol, shuffle, random_state, probability
         -------
         self
         """
-        known = self.__dict__
-        source, rows = self._open(X)
-        sets = LabelSets.of(Y, source.n_rows)
-        index = known.get("_index")
-        if index is None:
-            index = sets.new_index() if classes is None else LabelIndex.of(label_array(classes))
-        elif classes is not None:
-            index, _ = index.grown(label_array(classes))
-        if sets.width is not None and sets.width > len(index):
-            raise ValueError(f"Y has {sets.width} columns where the model has {len(index)} labels")
-        index, codes = index.grown(sets.flat) if len(sets.flat) else (index, sets.flat)
-        if not 0 < len(index) <= MAX_LABELS:
-            raise ValueError(f"{len(index)} labels; there must be 1 to {MAX_LABELS}")
-        joined = self._stream_joined(source, rows, len(index))
-        models: list[LinearClassifier] = []
-        before = known.get("t_", 0)
-        if joined is not None:
-            weight = None
-            if sample_weight is not None:
-                weight = _validate.check_sample_weight(
-                    sample_weight, source.n_rows, allow_zero=True
+        with self._lock.changing():
+            known = self.__dict__
+            source, rows = self._open(X)
+            sets = LabelSets.of(Y, source.n_rows)
+            index = known.get("_index")
+            if index is None:
+                index = (
+                    sets.new_index() if classes is None else LabelIndex.of(label_array(classes))
                 )
-            start, is_present = joined.block.seen.max(), known.get("_joined") is joined
-            try:
-                joined.learn(source, (sets.ends, np.ascontiguousarray(codes, np.int32)), weight)
-            except KeyboardInterrupt:  # all labels have learnt the same rows
-                if is_present:
-                    self.t_ = before + int(joined.block.seen.max() - start)
-                raise
-        else:
-            models = self._learn_apart(rows, sets.membership(codes, len(index)), sample_weight)
-        self._set_features(X, source)
-        self._index = index
-        self._keep_models(joined, models)
-        self.t_ = before + source.n_rows
-        return self
+            elif classes is not None:
+                index, _ = index.grown(label_array(classes))
+            if sets.width is not None and sets.width > len(index):
+                raise ValueError(
+                    f"Y has {sets.width} columns where the model has {len(index)} labels"
+                )
+            index, codes = index.grown(sets.flat) if len(sets.flat) else (index, sets.flat)
+            if not 0 < len(index) <= MAX_LABELS:
+                raise ValueError(f"{len(index)} labels; there must be 1 to {MAX_LABELS}")
+            joined = self._stream_joined(source, rows, len(index))
+            models: list[LinearClassifier] = []
+            before = known.get("t_", 0)
+            if joined is not None:
+                weight = None
+                if sample_weight is not None:
+                    weight = _validate.check_sample_weight(
+                        sample_weight, source.n_rows, allow_zero=True
+                    )
+                start, is_present = joined.block.seen.max(), known.get("_joined") is joined
+                try:
+                    joined.learn(
+                        source, (sets.ends, np.ascontiguousarray(codes, np.int32)), weight
+                    )
+                except KeyboardInterrupt:  # all labels have learnt the same rows
+                    if is_present:
+                        self.t_ = before + int(joined.block.seen.max() - start)
+                    raise
+            else:
+                models = self._learn_apart(rows, sets.membership(codes, len(index)), sample_weight)
+            self._set_features(X, source)
+            self._index = index
+            self._keep_models(joined, models)
+            self.t_ = before + source.n_rows
+            return self
 
     def _stream_joined(self, source: RowSource, rows: Any, n_labels: int) -> LabelModels | None:
         """The models for the next block in one pass; None where they learn one by one."""
@@ -314,11 +324,12 @@ epochs, tol, shuffle, random_state, probability
 
     def decision_function(self, X: Any) -> Array:
         """Scores, shape (n, K): a row has the labels whose scores are positive."""
-        self._check_fitted()
-        source, rows = self._open(X)
-        if self._joined is not None:
-            return self._joined.scores(source)
-        return np.column_stack([model.decision_function(rows) for model in self._models])
+        with self._lock:
+            self._check_fitted()
+            source, rows = self._open(X)
+            if self._joined is not None:
+                return self._joined.scores(source)
+            return np.column_stack([model.decision_function(rows) for model in self._models])
 
     def predict(self, X: Any) -> Array:
         """Which labels each row has: 0 and 1, shape (n, K), columns as in `classes_`."""
@@ -326,26 +337,33 @@ epochs, tol, shuffle, random_state, probability
 
     def predict_labels(self, X: Any) -> list[tuple]:
         """The labels of each row, in the order of `classes_`."""
-        classes = self.classes_.tolist()
-        return [tuple(classes[k] for k in np.flatnonzero(row)) for row in self.predict(X)]
+        self._check_fitted()
+        with self._lock:
+            found, classes = self.predict(X), self.classes_.tolist()
+        return [tuple(classes[k] for k in np.flatnonzero(row)) for row in found]
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Array:
         """Probability of each label, shape (n, K); they need not add up to one."""
-        self._check_fitted()
-        source, rows = self._open(X)
-        if self._joined is not None and not self.probability:
-            return self._joined.plans[0].loss.probability(self._joined.scores(source))
-        return np.column_stack([model.predict_proba(rows)[:, 1] for model in self._label_models()])
+        with self._lock:
+            self._check_fitted()
+            source, rows = self._open(X)
+            if self._joined is not None and not self.probability:
+                return self._joined.plans[0].loss.probability(self._joined.scores(source))
+            return np.column_stack(
+                [model.predict_proba(rows)[:, 1] for model in self._label_models()]
+            )
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """The fraction of rows whose label sets are predicted exactly."""
-        found = self.predict(X)
+        self._check_fitted()
+        with self._lock:
+            found, known = self.predict(X), self._index
         sets = LabelSets.of(Y, len(found))
-        index, codes = self._index.grown(sets.flat) if len(sets.flat) else (self._index, sets.flat)
+        index, codes = known.grown(sets.flat) if len(sets.flat) else (known, sets.flat)
         wanted = sets.membership(codes, len(index)).toarray()
-        extra = wanted[:, len(self._index) :].any(axis=1)  # labels that the model does not know
-        right = (found == wanted[:, : len(self._index)]).all(axis=1) & ~extra
+        extra = wanted[:, len(known) :].any(axis=1)  # labels that the model does not know
+        right = (found == wanted[:, : len(known)]).all(axis=1) & ~extra
         return float(np.average(right, weights=sample_weight))
 
     # ---------------------------------------------------------------- attributes
@@ -363,26 +381,29 @@ epochs, tol, shuffle, random_state, probability
     @property
     def coef_(self) -> Array:
         """Weights, one row for each label."""
-        self._need("coef_")
-        if self._joined is not None:
-            return self._joined.coef
-        return np.vstack([np.atleast_2d(model.coef_) for model in self._models])
+        with self._lock:
+            self._need("coef_")
+            if self._joined is not None:
+                return self._joined.coef
+            return np.vstack([np.atleast_2d(model.coef_) for model in self._models])
 
     @property
     def intercept_(self) -> Array:
         """Offsets."""
-        self._need("intercept_")
-        if self._joined is not None:
-            return self._joined.intercept
-        return np.concatenate([np.atleast_1d(model.intercept_) for model in self._models])
+        with self._lock:
+            self._need("intercept_")
+            if self._joined is not None:
+                return self._joined.intercept
+            return np.concatenate([np.atleast_1d(model.intercept_) for model in self._models])
 
     def _totals(self) -> tuple[float, float]:
         """Losses and errors of test-then-train: summed, and averaged, over the labels."""
-        if self._joined is not None:
-            return self._joined.totals
-        learners = [model._learner for model in self._models]
-        loss = sum(float(learner.loss_sum) for learner in learners)
-        return loss, sum(float(learner.error_sum) for learner in learners) / len(learners)
+        with self._lock:
+            if self._joined is not None:
+                return self._joined.totals
+            learners = [model._learner for model in self._models]
+            loss = sum(float(learner.loss_sum) for learner in learners)
+            return loss, sum(float(learner.error_sum) for learner in learners) / len(learners)
 
     # --------------------------------------------------------------------- state
 
@@ -428,6 +449,8 @@ epochs, tol, shuffle, random_state, probability
         state = dict(getstate() if getstate is not None else self.__dict__)
         if state.pop("_joined", None) is not None:
             state["_models"] = self._label_models()
+        elif "_models" in state:  # as they are now: pickles are written after the lock is free
+            state["_models"] = [copy.copy(model) for model in state["_models"]]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
