@@ -227,6 +227,9 @@ def check_training(name, calls, rounds):
     allowed = {key: {as_bytes(read(m)) for m in states} for key, read in readings.items()}
     model = case.trained(1)
     start = copy.deepcopy(model)
+    # models of labels that learn apart sum their scores in another order once they are copied
+    for key, read in readings.items():
+        allowed[key].add(as_bytes(read(start)))
 
     def train():
         for _ in range(rounds):
