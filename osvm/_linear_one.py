@@ -95,8 +95,8 @@ class OneExample:
         answer = _one.score(self, x, values)
         if answer is None:
             row = self._row_to_predict(x, values)
-            ask = self.predict if self._one_target == "number" else self.decision_function
-            answer = ask(row)[0]
+            name = "predict" if self._one_target == "number" else "decision_function"
+            answer = getattr(self, name)(row)[0]
             self._make_one()
             return float(answer) if np.ndim(answer) == 0 else answer
         if type(answer) is float:
