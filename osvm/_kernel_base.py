@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm import kernels
-from osvm._base import LabelIndex, OnlineEstimator, check_choice
+from osvm._base import LabelIndex, OnlineEstimator, RunningBalance, check_choice
 from osvm._cached import CachedLearner, CachedMachine, refuse_cached_parameters
 from osvm._rows import RowSource
+from osvm._state_schema import Field
 from osvm.solvers import CachedSolver
 
 __all__ = ["Batch", "KernelEstimator", "Machine", "Solver", "streaming"]
@@ -265,21 +266,29 @@ class KernelEstimator(OnlineEstimator):
         return scalars, arrays
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
-        index = None
+        is_classifier = self._task == "classify"
+        fields = {
+            "machine": Field("dict"),
+            "trained_with": Field("str", choices=tuple(self._solvers)),
+            "labels": Field("dict" if is_classifier else "nothing", none=not is_classifier),
+            "class_counts": Field("list" if is_classifier else "nothing", none=True),
+        }
+        self._check_scalars(scalars, fields)
+        index, balance = None, None
         if scalars["labels"] is not None:
             index = LabelIndex.from_state(scalars["labels"])
-        name = check_choice("solver", scalars["trained_with"], self._solvers)
-        n_features = int(scalars["n_features_in"])
+        if scalars["class_counts"] is not None:
+            assert index is not None
+            balance = RunningBalance.from_state(scalars["class_counts"], len(index))
+        name, n_features = scalars["trained_with"], scalars["n_features_in"]
         machine = self._solvers[name].restore(self, n_features, index, scalars["machine"], arrays)
         self._set_base_state(scalars)
         self._machine = machine
         self._trained_with = name
         if index is not None:
             self._set_index(index)
-        if scalars["class_counts"] is not None:
-            from osvm._base import RunningBalance
-
-            self._balance = RunningBalance(scalars["class_counts"])
+        if balance is not None:
+            self._balance = balance
 
     def _set_index(self, index: LabelIndex) -> None:
         self._index = index

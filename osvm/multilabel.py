@@ -29,6 +29,7 @@ from osvm._label_sets import MAX_LABELS, LabelSets, label_array, membership_colu
 from osvm._labels import LabelIndex, resolve_class_weight
 from osvm._params import check_choice, check_integer
 from osvm._rows import RowSource
+from osvm._state_schema import Field, check_list
 from osvm.linear import LinearClassifier
 
 __all__ = ["MultilabelClassifier"]
@@ -396,17 +397,19 @@ epochs, tol, shuffle, random_state, probability
         return scalars, stacked
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._check_scalars(scalars, {"labels": Field("dict"), "models": Field("list")})
         index = LabelIndex.from_state(scalars["labels"])
         states = scalars["models"]
-        if not isinstance(states, list) or not 0 < len(states) == len(index):
-            raise ValueError("the number of models is not the number of labels")
+        check_list("models", states, Field("dict"), least=len(index), most=len(index))
         for name, array in arrays.items():
             if array.ndim < 1 or len(array) != len(states):
                 raise ValueError(f"{name} is not there for each label")
         models = []
         for k, state in enumerate(states):
-            if state["n_features_in"] != scalars["n_features_in"]:
+            if state.get("n_features_in") != scalars["n_features_in"]:
                 raise ValueError("the models of the labels differ in their features")
+            if state.get("n_out") != 1:
+                raise ValueError("the model of a label has one output")
             model = self._new_inner()
             model._set_state(state, {name: array[k].copy() for name, array in arrays.items()})
             models.append(model)
