@@ -162,8 +162,8 @@ class CachedMachine:
             arrays["vectors"] = np.ascontiguousarray(self.vectors)
         for q, changes in enumerate(self.votes or []):
             arrays[f"votes_{q}"] = changes
-        for name, array in (self._history or {}).items():
-            arrays[f"history_{name}"] = array
+        for name in scalars["history"] or []:
+            arrays[f"history_{name}"] = (self._history or {})[name]
         return scalars, arrays
 
     @classmethod

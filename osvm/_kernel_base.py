@@ -151,6 +151,7 @@ class KernelEstimator(OnlineEstimator):
         known = self.__dict__
         if reset:
             before = known.get("_machine") if self.warm_start else None
+            self._check_machine(solver, before)
             if before is not None and before.n_features != batch.source.n_features:
                 raise ValueError("warm_start: X has another number of features than the model")
             machine = solver.fit(self, batch, before)
@@ -160,6 +161,7 @@ class KernelEstimator(OnlineEstimator):
                     f"solver={self.solver!r} learns a fixed training set: use fit, or "
                     "solver='buffer' for a stream"
                 )
+            self._check_machine(solver, known.get("_machine"))
             machine = solver.partial_fit(self, batch, known.get("_machine"))
         self._machine = machine
         trained_with = getattr(self, "solver", "buffer")
@@ -167,6 +169,15 @@ class KernelEstimator(OnlineEstimator):
         if reset or "n_features_in_" not in known:
             self._set_features(X, batch.source)
         self.t_ = int(machine.t)
+
+    def _check_machine(self, solver: Solver, machine: Any) -> None:
+        """Raise where a solver would have to go on from what another kind has learnt."""
+        is_cached = isinstance(machine, CachedMachine)
+        if machine is not None and is_cached != isinstance(solver, CachedLearner):
+            raise ValueError(
+                f"the model was trained with solver={self._trained_with!r}, from which "
+                "another solver cannot go on: use fit without warm_start"
+            )
 
     def _scores(self, X: Any) -> Array:
         """Raw scores, (n, K)."""

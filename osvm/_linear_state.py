@@ -50,7 +50,20 @@ PLAN_PARAMS = (
 )  # fmt: skip
 
 
-class LinearState(OnlineEstimator):
+class PlanParams:
+    """Mixin that knows whether parameters have changed since the plan was made."""
+
+    def _plan_is_current(self) -> bool:
+        """Whether the plan is that of the parameters as they are now."""
+        known = self.__dict__
+        values = known.get("_plan_values")
+        return values is not None and all(map(operator.is_, values, map(known.get, PLAN_PARAMS)))
+
+    def _keep_plan_values(self) -> None:
+        self._plan_values = tuple(map(self.__dict__.get, PLAN_PARAMS))
+
+
+class LinearState(PlanParams, OnlineEstimator):
     """State of the linear estimators, in and out."""
 
     C: float | None
@@ -162,17 +175,6 @@ class LinearState(OnlineEstimator):
         out = super().set_params(**params)
         self.__dict__.pop("_one", None)  # it was made for the plan of before
         return out
-
-    def _plan_is_current(self) -> bool:
-        """Whether the plan is that of the parameters as they are now."""
-        known = self.__dict__
-        values = known.get("_plan_values")
-        return values is not None and all(
-            map(operator.is_, values, map(known.get, PLAN_PARAMS))
-        )
-
-    def _keep_plan_values(self) -> None:
-        self._plan_values = tuple(map(self.__dict__.get, PLAN_PARAMS))
 
     def _going_on(self, n_rows: int | None, source: RowSource) -> tuple[SGDLearner, Plan]:
         """Learner and plan to learn on with.

@@ -144,8 +144,8 @@ class ArrayField:
         if array.size == 0 or array.dtype.kind == "b":
             return None
         # NaN propagates through min and max and is within no bounds.
-        low, high = array.min(), array.max()
-        if array.dtype.kind == "f" and not (np.isfinite(low) and np.isfinite(high)):
+        low, high = array.min().item(), array.max().item()
+        if array.dtype.kind == "f" and not (math.isfinite(low) and math.isfinite(high)):
             return "holds a value that is not finite"
         if not (self.low <= low and high <= self.high):
             return f"holds a value outside of [{self.low:g}, {self.high:g}]"
