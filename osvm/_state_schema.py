@@ -136,7 +136,7 @@ class ArrayField:
         )
         if not fits:
             wanted = tuple(s.size if isinstance(s, AtMost) else s for s in self.shape)
-            return f"has shape {array.shape}, expected {wanted}"
+            return f"has another shape than the model's: {array.shape}, expected {wanted}"
         return None
 
     def problem(self, array: Array) -> str | None:
@@ -360,7 +360,7 @@ def meta_schema(dim: int, n_out: int, dtype: Any, *, per_coordinate: bool) -> Sc
             "etas": ArrayField((dim, n_out), dtype, 0.0),
             "stamp": ArrayField((dim,), np.int64, 0, MOST),
         }
-        late: Rule = (lambda s, a: bool(a["stamp"].max() <= s["t"]), "a time stamp is after t")
+        late: Rule = (lambda s, a: bool(a["stamp"].max() <= s["t"]), "time stamps are after t")
         return Schema("linear learner", scalars, arrays, (late,))
     shape = (dim,) if n_out == 1 else (dim, n_out)
     w = weights_schema(shape, dtype, averaged=False, prefix="w_")
