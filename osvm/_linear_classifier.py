@@ -27,6 +27,7 @@ from osvm._platt import Platt
 from osvm._rows import RowSource
 from osvm._sgd import SGDLearner
 from osvm._state_schema import Field
+from osvm.taxonomy import Taxonomy
 
 __all__ = ["LinearClassifier", "encode_targets"]
 
@@ -351,6 +352,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             return None
         if self.taxonomy is None:
             raise ValueError("loss='graph_hinge' needs taxonomy=, see osvm.taxonomy")
+        if not isinstance(self.taxonomy, Taxonomy):
+            raise ValueError(f"taxonomy must come from osvm.taxonomy, got {self.taxonomy!r:.60}")
         return self.taxonomy.distances(index.classes.tolist())
 
     # ---------------------------------------------------------------- predicting
@@ -390,7 +393,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def _has_probability(self) -> bool | str:
         """True when there are probabilities, else what to do."""
-        loss = self._plan.loss if "_plan" in self.__dict__ else losses.get(self.loss)
+        try:
+            loss = self._plan.loss if "_plan" in self.__dict__ else losses.get(self.loss)
+        except (TypeError, ValueError) as error:
+            return str(error)
         if self.probability or hasattr(loss, "probability"):
             return True
         return (

@@ -152,7 +152,9 @@ class Plan:
         """What the state of such a learner holds."""
         if isinstance(self.schedule, SMD):
             per_coordinate = self.schedule.per_coordinate
-            return meta_schema(n_features, n_out, dtype, per_coordinate=per_coordinate)
+            return meta_schema(
+                n_features, n_out, dtype, per_coordinate=per_coordinate, reg=self.reg
+            )
         return sgd_schema(
             n_features,
             n_out,

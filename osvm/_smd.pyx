@@ -303,7 +303,8 @@ cdef class SMDLearner(MetaLearner):
         return scalars, arrays
 
     def schema(self):
-        return meta_schema(self.n_features, self.n_out, self.dtype, per_coordinate=True)
+        return meta_schema(self.n_features, self.n_out, self.dtype, per_coordinate=True,
+                           reg=self.reg)
 
     def _take(self, scalars, arrays):
         super()._take(scalars, arrays)

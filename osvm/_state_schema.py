@@ -48,8 +48,9 @@ class Field:
 
     Parameters
     ----------
-    kind : {"float", "int", "flag", "str", "list", "dict", "nothing"}
-        A "flag" is a bool, or 0 or 1; "nothing" is None.
+    kind : {"float", "count", "int", "flag", "str", "list", "dict", "nothing"}
+        A "count" is a whole number, as int or float; a "flag" is a bool, or 0 or 1;
+        "nothing" is None.
     low, high : float
         Bounds of a number, both inclusive.
     none : bool
@@ -90,6 +91,8 @@ class Field:
         # Integers beyond the range of float64 compare without conversion.
         if value != value or not self.low <= value <= self.high or abs(value) == math.inf:
             return f"must be a finite number in [{self.low:g}, {self.high:g}], got {value!r:.60}"
+        if self.kind == "count" and value != int(value):
+            return f"must be a whole number, got {value!r:.60}"
         return None
 
 
@@ -239,7 +242,7 @@ def fair_dtype(dtype: npt.DTypeLike, values: Iterable[Any]) -> np.dtype[Any]:
 
 # ------------------------------------------------------------------- linear learners
 
-COUNT = Field("float", 0.0, MOST)
+COUNT = Field("count", 0.0, MOST)
 NUMBER = Field("float")
 
 
@@ -286,8 +289,10 @@ def weights_schema(
     }
     arrays = {"v": ArrayField(shape, dtype, -limit, limit)}
     if averaged is None or averaged:
-        arrays["u"] = ArrayField(shape, dtype, optional=averaged is None)
-    per_output = {"scale": (-1e12, 1e12), "sq_v": (-1e300, 1e300), "avg_scale": (-1e300, 1e300)}
+        # the sum of all steps, each times a sum of scales
+        bound = np.finfo(dtype).max if np.dtype(dtype) == np.float32 else 1e30 * limit
+        arrays["u"] = ArrayField(shape, dtype, -float(bound), float(bound), averaged is None)
+    per_output = {"scale": (-1e12, 1e12), "sq_v": (-1e300, 1e300), "avg_scale": (-1e30, 1e30)}
     for name, bounds in per_output.items():
         if len(shape) == 1:
             scalars[name] = Field("float", *bounds)
@@ -316,13 +321,13 @@ def sgd_schema(
         "seen": COUNT,
         "loss_sum": NUMBER,
         "error_sum": NUMBER,
-        "pending": Field("float", 0.0, batch_size - 1.0),
+        "pending": Field("count", 0.0, batch_size - 1.0),
         "touched_all": Field("flag"),
         "eta": Field("float", 0.0),
     }
     arrays = weights.arrays | {
         "intercept": ArrayField((n_out,), np.float64, -limit, limit),
-        "intercept_sum": ArrayField((n_out,)),
+        "intercept_sum": ArrayField((n_out,), np.float64, -1e30 * limit, 1e30 * limit),
     }
     if batch_size > 1:
         bound = weight_limit(dtype)
@@ -337,27 +342,31 @@ def sgd_schema(
     return Schema("linear learner", scalars, arrays, rules)
 
 
-def meta_schema(dim: int, n_out: int, dtype: Any, *, per_coordinate: bool) -> Schema:
+def meta_schema(
+    dim: int, n_out: int, dtype: Any, *, per_coordinate: bool, reg: float
+) -> Schema:
     """State of an `SMDLearner` (`per_coordinate`) or `SVMDLearner`."""
     limit = weight_limit(np.float64)
+    # Steps are capped at 1/reg, rounded to float32 perhaps.
+    cap = min(1.000001 / reg, 1e30) if reg > 0.0 else 1e30
     scalars: dict[str, Field] = {
         "t": COUNT,
         "seen": COUNT,
         "loss_sum": NUMBER,
         "error_sum": NUMBER,
-        "eta": Field("float", 0.0),
+        "eta": Field("float", 0.0, cap),
     }
     arrays = {
         "intercept": ArrayField((n_out,), np.float64, -limit, limit),
-        "eta_b": ArrayField((n_out,), low=0.0),
-        "z_b": ArrayField((n_out,)),
+        "eta_b": ArrayField((n_out,), np.float64, 0.0, limit),
+        "z_b": ArrayField((n_out,), np.float64, -limit, limit),
     }
     if per_coordinate:
         bound = weight_limit(dtype)
         arrays |= {
             "w": ArrayField((dim, n_out), dtype, -bound, bound),
             "z": ArrayField((dim, n_out), dtype, -bound, bound),
-            "etas": ArrayField((dim, n_out), dtype, 0.0),
+            "etas": ArrayField((dim, n_out), dtype, 0.0, cap),
             "stamp": ArrayField((dim,), np.int64, 0, MOST),
         }
         late: Rule = (lambda s, a: bool(a["stamp"].max() <= s["t"]), "time stamps are after t")

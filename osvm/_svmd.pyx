@@ -365,7 +365,8 @@ cdef class SVMDLearner(MetaLearner):
         return scalars, arrays
 
     def schema(self):
-        return meta_schema(self.n_features, self.n_out, self.dtype, per_coordinate=False)
+        return meta_schema(self.n_features, self.n_out, self.dtype, per_coordinate=False,
+                           reg=self.reg)
 
     def _take(self, scalars, arrays):
         cls = ScaledVector if self.n_out == 1 else ScaledMatrix
