@@ -34,6 +34,7 @@ from osvm._params import (
     restore_generator,
 )
 from osvm._rows import RowSource
+from osvm._state_schema import Field, Schema, check_list
 
 __all__ = [
     "LabelIndex",
@@ -51,6 +52,11 @@ __all__ = [
     "restore_generator",
 ]
 
+_BASE_FIELDS = {
+    "t": Field("float", 0, 2.0**53),
+    "n_features_in": Field("int", 1, 2**48),
+    "feature_names_in": Field("list", none=True),
+}
 State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
 
@@ -131,15 +137,20 @@ class OnlineEstimator(Locked, BaseEstimator):
             "feature_names_in": None if names is None else names.tolist(),
         }
 
+    def _check_scalars(self, scalars: Any, fields: dict[str, Field]) -> None:
+        """Raise ValueError unless the scalars are those of every estimator and `fields`."""
+        Schema("model", {**_BASE_FIELDS, **fields}, {}).check_layout(scalars, {})
+        feature_names = scalars["feature_names_in"]
+        if feature_names is not None:
+            n = scalars["n_features_in"]
+            check_list("feature_names_in", feature_names, Field("str"), most=n, least=n)
+
     def _set_base_state(self, scalars: dict[str, Any]) -> None:
-        """Restore what `_get_base_state` gave."""
-        n_features = check_integer("n_features_in", scalars["n_features_in"], 1)
-        t = check_number("t", scalars["t"], 0)
+        """Restore what `_get_base_state` gave, which `_check_state` has found valid."""
         names = scalars["feature_names_in"]
-        if names is not None and len(names) != n_features:
-            raise ValueError(f"{len(names)} feature names for {n_features} features")
+        t = scalars["t"]
         self.t_ = int(t) if t == int(t) else t
-        self.n_features_in_ = n_features
+        self.n_features_in_ = int(scalars["n_features_in"])
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif "feature_names_in_" in self.__dict__:

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm import kernels
-from osvm._base import LabelIndex, OnlineEstimator, check_choice
+from osvm._base import LabelIndex, OnlineEstimator, RunningBalance, check_choice
 from osvm._buffer_machine import BufferMachine, copy_machine
 from osvm._cached import CachedLearner, CachedMachine, refuse_cached_parameters
 from osvm._rows import RowSource
+from osvm._state_schema import Field
 from osvm.solvers import CachedSolver
 
 __all__ = ["Batch", "KernelEstimator", "Machine", "Solver", "streaming"]
@@ -155,6 +156,7 @@ class KernelEstimator(OnlineEstimator):
         known = self.__dict__
         if reset:
             before = known.get("_machine") if self.warm_start else None
+            self._check_machine(solver, before)
             if before is not None and before.n_features != batch.source.n_features:
                 raise ValueError("warm_start: X has another number of features than the model")
             machine = solver.fit(self, batch, before)
@@ -164,6 +166,7 @@ class KernelEstimator(OnlineEstimator):
                     f"solver={self.solver!r} learns a fixed training set: use fit, or "
                     "solver='buffer' for a stream"
                 )
+            self._check_machine(solver, known.get("_machine"))
             machine = solver.partial_fit(self, batch, known.get("_machine"))
         trained_with = getattr(self, "solver", "buffer")
         with self._lock.changing():
@@ -176,6 +179,15 @@ class KernelEstimator(OnlineEstimator):
                 self._set_index(batch.index)
             if reset:
                 known.pop("_balance", None)
+
+    def _check_machine(self, solver: Solver, machine: Any) -> None:
+        """Raise where a solver would have to go on from what another kind has learnt."""
+        is_cached = isinstance(machine, CachedMachine)
+        if machine is not None and is_cached != isinstance(solver, CachedLearner):
+            raise ValueError(
+                f"the model was trained with solver={self._trained_with!r}, from which "
+                "another solver cannot go on: use fit without warm_start"
+            )
 
     def _scores(self, X: Any) -> Array:
         """Raw scores, (n, K); the caller holds the lock."""
@@ -281,21 +293,29 @@ class KernelEstimator(OnlineEstimator):
         return scalars, arrays
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
-        index = None
+        is_classifier = self._task == "classify"
+        fields = {
+            "machine": Field("dict"),
+            "trained_with": Field("str", choices=tuple(self._solvers)),
+            "labels": Field("dict" if is_classifier else "nothing", none=not is_classifier),
+            "class_counts": Field("list" if is_classifier else "nothing", none=True),
+        }
+        self._check_scalars(scalars, fields)
+        index, balance = None, None
         if scalars["labels"] is not None:
             index = LabelIndex.from_state(scalars["labels"])
-        name = check_choice("solver", scalars["trained_with"], self._solvers)
-        n_features = int(scalars["n_features_in"])
+        if scalars["class_counts"] is not None:
+            assert index is not None
+            balance = RunningBalance.from_state(scalars["class_counts"], len(index))
+        name, n_features = scalars["trained_with"], scalars["n_features_in"]
         machine = self._solvers[name].restore(self, n_features, index, scalars["machine"], arrays)
         self._set_base_state(scalars)
         self._machine = machine
         self._trained_with = name
         if index is not None:
             self._set_index(index)
-        if scalars["class_counts"] is not None:
-            from osvm._base import RunningBalance
-
-            self._balance = RunningBalance(scalars["class_counts"])
+        if balance is not None:
+            self._balance = balance
 
     def __getstate__(self) -> dict[str, Any]:
         # A machine of its own: pickles are written, and copies used, after the lock is free.

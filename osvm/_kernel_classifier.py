@@ -351,7 +351,10 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     @property
     def predict_proba(self) -> Any:
         """Probabilities of the classes, (n, K): losses "logistic" and "softmax" only."""
-        part = losses.get(self.loss)
+        try:
+            part = losses.get(self.loss)
+        except (TypeError, ValueError) as error:
+            raise AttributeError(str(error)) from None
         if not hasattr(part, "probability"):
             raise AttributeError(
                 f"loss {part.name!r} defines no probability; use loss='logistic' or 'softmax'"

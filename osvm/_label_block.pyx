@@ -450,7 +450,9 @@ cdef class LabelBlock:
         t, averaged = self.clock_numbers()[self.clock_of[k]]
         scalars = {
             "w_scale": w.scale[k], "w_sq_v": w.sq_v[k], "w_avg_scale": w.avg_scale[k],
-            "w_avg_count": averaged, "w_low": w.low, "w_high": w.high,
+            "w_avg_count": averaged,
+            # a label that has no average yet may keep a scale beyond the narrower bounds
+            "w_low": w.low if averaged > 0 else 1e-9, "w_high": w.high if averaged > 0 else 1e9,
             "w_averaging": int(averaged > 0), "w_track_norm": int(w.track_norm),
             "t": t, "seen": t, "loss_sum": float(self.loss_sum[k]),
             "error_sum": float(self.error_sum[k]), "pending": 0.0, "touched_all": 0,

@@ -66,7 +66,16 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
 
     # ------------------------------------------------------- parameters to parts
 
-    def _resolve_plan(self, n_rows: int | None, delta: Array | None = None) -> Plan:
+    def _check_loss(self, loss: Any) -> None:
+        if loss.name not in self._losses and loss.name in losses.names():
+            raise ValueError(
+                f"loss {loss.name!r} is not for {type(self).__name__}; choose from "
+                f"{list(self._losses)}"
+            )
+
+    def _resolve_plan(
+        self, n_rows: int | None, delta: Array | None = None, trained: Plan | None = None
+    ) -> Plan:
         """Check every parameter and turn them into parts and numbers.
 
         Parameters
@@ -75,15 +84,16 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             Rows of the training set; None in a stream.
         delta : array, optional
             Label distances, for the graph loss.
+        trained : Plan, optional
+            Of the model that learns on: it knows what an unchanged `C` or "full" was.
         """
         loss = losses.get(self.loss)
-        if loss.name not in self._losses and loss.name in losses.names():
-            raise ValueError(
-                f"loss {loss.name!r} is not for {type(self).__name__}; choose from "
-                f"{list(self._losses)}"
-            )
+        self._check_loss(loss)
         schedule = schedules.get(self.schedule)
-        reg = resolve_reg(self.reg, self.C, n_rows)
+        if trained is not None and self.C is not None and self.C == trained.C:
+            reg = resolve_reg(self.reg, None, None) if self.reg is not None else trained.reg
+        else:
+            reg = resolve_reg(self.reg, self.C, n_rows)
         eta0 = check_number("eta0", self.eta0, 0.0, low_open=True)
         check_integer("epochs", self.epochs, 1)
         check_number("tol", self.tol, 0.0, none=True)
@@ -107,7 +117,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             eta0=eta0,
             radius=self._resolve_radius(reg),
             average_from=self._resolve_average(),
-            batch_size=self._resolve_batch(n_rows),
+            batch_size=self._resolve_batch(n_rows, trained),
             fit_intercept=self.fit_intercept,
             error_kind=self._error_kind,
             delta=delta,
@@ -132,10 +142,12 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             return float(reg**-0.5)
         return float(check_number("project", self.project, 0.0, low_open=True))
 
-    def _resolve_batch(self, n_rows: int | None) -> int:
+    def _resolve_batch(self, n_rows: int | None, trained: Plan | None = None) -> int:
         """Examples per step; "full" is all rows of `fit`."""
         if isinstance(self.batch_size, str):
             check_choice("batch_size", self.batch_size, ["full"])
+            if n_rows is None and trained is not None:
+                return trained.batch_size
             if n_rows is None:
                 raise ValueError("batch_size='full' needs all rows at once: use fit, or a number")
             return n_rows
@@ -183,14 +195,14 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         """
         rng = make_generator(self.random_state)
         dtype = self._weight_dtype(rows)
-        learner = self._warm_learner(plan, source.n_features, n_out)
+        warm = self._warm_learner(source, n_out)
         order = visiting_order(source.n_rows, self.shuffle, rng)
-        if learner is None:
+        if warm is None:
             visits = np.arange(min(source.n_rows, 1000)) if order is None else order
             plan = plan.with_tried_t0(source, targets, n_out, visits, dtype)
             learner = plan.learner(source.n_features, n_out, dtype)
         else:
-            plan = self._plan
+            learner, plan = warm
         platt = self._new_platt(n_out)
         record = self._new_record(self.epochs * source.n_rows)
         progress = make_progress(self.verbose, start=int(learner.seen))
@@ -249,18 +261,21 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         """The sigmoids to learn beside the weights; none but for `probability=True`."""
         return None
 
-    def _warm_learner(self, plan: Plan, n_features: int, n_out: int) -> SGDLearner | None:
-        """The learner to go on from, with `warm_start` and an unchanged problem."""
+    def _warm_learner(
+        self, source: RowSource, n_out: int
+    ) -> tuple[SGDLearner, Plan] | None:
+        """Learner and plan to go on from, with `warm_start` and an unchanged problem."""
         if not self.warm_start or "_learner" not in self.__dict__:
             return None
         old = self._learner
-        if old.weights.dim != n_features or old.weights.n_out != n_out:
+        if old.weights.dim != source.n_features or old.weights.n_out != n_out:
             raise ValueError(
                 f"warm_start: the model has {old.weights.dim} features and "
-                f"{old.weights.n_out} output(s), the data {n_features} and {n_out}; set "
+                f"{old.weights.n_out} output(s), the data {source.n_features} and {n_out}; set "
                 "warm_start=False to start afresh"
             )
-        return old.copy()
+        learner, plan = self._going_on(source.n_rows, source)
+        return (learner.copy() if learner is old else learner), plan
 
     def _learn_block(
         self,
@@ -322,6 +337,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     def _store(self, X: Any, source: RowSource, learner: SGDLearner, plan: Plan, rng: Any) -> None:
         self._set_features(X, source)
         self._learner, self._plan, self._rng = learner, plan, rng
+        self._keep_plan_values()
         self._changed()
 
     def _changed(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +22,12 @@ from osvm._labels import count_codes
 from osvm._linear_base import LinearEstimator
 from osvm._linear_dual import fit_dual
 from osvm._linear_fit import Plan
+from osvm._linear_state import _STATE
 from osvm._platt import Platt
 from osvm._rows import RowSource
 from osvm._sgd import SGDLearner
+from osvm._state_schema import Field
+from osvm.taxonomy import Taxonomy
 
 __all__ = ["LinearClassifier", "encode_targets"]
 
@@ -306,11 +310,12 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             plan = self._resolve_plan(None, self._distances(index)).for_stream(source)
             n_out = self._n_out(len(index), plan)
             return plan.learner(source.n_features, n_out, self._weight_dtype(rows)), plan, n_out
-        plan, learner = self._plan, self._learner
+        learner, plan = self._going_on(None, source)
         n_out = self._n_out(len(index), plan)
         if n_out == learner.weights.n_out:
             return learner, plan, n_out
-        plan = self._resolve_plan(None, self._distances(index)) if plan.delta is not None else plan
+        if plan.delta is not None:
+            plan = dataclasses.replace(plan, delta=self._distances(index))
         if not isinstance(learner, SGDLearner):
             raise ValueError(
                 "schedule='smd' cannot take new labels in mid-stream: name all of them in the "
@@ -355,6 +360,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             return None
         if self.taxonomy is None:
             raise ValueError("loss='graph_hinge' needs taxonomy=, see osvm.taxonomy")
+        if not isinstance(self.taxonomy, Taxonomy):
+            raise ValueError(f"taxonomy must come from osvm.taxonomy, got {self.taxonomy!r:.60}")
         return self.taxonomy.distances(index.classes.tolist())
 
     # ---------------------------------------------------------------- predicting
@@ -400,7 +407,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def _has_probability(self) -> bool | str:
         """True when there are probabilities, else what to do."""
-        loss = self._plan.loss if "_plan" in self.__dict__ else losses.get(self.loss)
+        try:
+            loss = self._plan.loss if "_plan" in self.__dict__ else losses.get(self.loss)
+        except (TypeError, ValueError) as error:
+            return str(error)
         if self.probability or hasattr(loss, "probability"):
             return True
         return (
@@ -484,14 +494,25 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         scalars["class_counts"] = self._balance.counts.tolist()
         return scalars, arrays
 
-    def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
-        index = LabelIndex.from_state(scalars["classes"])
-        super()._set_state(scalars, arrays)
-        self._index = index
-        self._balance = RunningBalance(scalars["class_counts"])
+    _state_fields: ClassVar[dict[str, Field]] = {
+        "classes": Field("dict"),
+        "class_counts": Field("list"),
+    }
 
-    def _restored_delta(self, scalars: dict[str, Any]) -> Array | None:
-        return self._distances(LabelIndex.from_state(scalars["classes"]))
+    def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._check_scalars(scalars, {**_STATE, **self._state_fields})
+        index = LabelIndex.from_state(scalars["classes"])
+        balance = RunningBalance.from_state(scalars["class_counts"], len(index))
+        super()._set_state(scalars, arrays)
+        self._index, self._balance = index, balance
+
+    def _check_outputs(self, scalars: dict[str, Any], plan: Plan) -> None:
+        n_classes = len(scalars["classes"]["labels"])
+        if scalars["n_out"] != self._n_out(n_classes, plan):
+            raise ValueError(f"{scalars['n_out']} outputs for {n_classes} classes")
+
+    def _present_delta(self, labels: Any = None) -> Array | None:
+        return self._distances(self._index if labels is None else LabelIndex.from_state(labels))
 
 
 def encode_targets(codes: Array, n_out: int) -> Array:

@@ -25,6 +25,7 @@ from osvm._progress import Progress
 from osvm._rows import RowSource
 from osvm._sgd import SGDLearner
 from osvm._smd import SMDLearner
+from osvm._state_schema import Schema, meta_schema, sgd_schema
 from osvm._svmd import SVMDLearner
 from osvm._threads import Threads
 from osvm.losses import MultiLoss
@@ -145,6 +146,22 @@ class Plan:
             reg=self.reg,
             fit_intercept=self.fit_intercept,
             error_kind=self.error_kind,
+        )
+
+    def schema(self, n_features: int, n_out: int, dtype: Any) -> Schema:
+        """What the state of such a learner holds."""
+        if isinstance(self.schedule, SMD):
+            per_coordinate = self.schedule.per_coordinate
+            return meta_schema(
+                n_features, n_out, dtype, per_coordinate=per_coordinate, reg=self.reg
+            )
+        return sgd_schema(
+            n_features,
+            n_out,
+            dtype,
+            average_from=self.average_from,
+            radius=self.radius,
+            batch_size=self.batch_size,
         )
 
     def needs_t0(self) -> bool:

@@ -165,6 +165,8 @@ class OneExample:
         known = self.__dict__
         if not isinstance(known["_learner"], SGDLearner):
             return  # meta-descent goes through partial_fit
+        if not self._plan_is_current():  # type: ignore[attr-defined]
+            return  # partial_fit follows the parameters first
         index = known.get("_index")
         one = known.get("_one")
         if one is None or one.learner is not known["_learner"] or one.index is not index:

@@ -25,14 +25,15 @@ class OneOutput(LinearEstimator):
     ) -> None:
         """The next block of a stream."""
         if "_learner" in self.__dict__:
-            curvature = self._plan.curvature
-            self._learn_block(source, self._learner, targets, weight, curvature=curvature)
-            self._changed()
-            return
-        plan = self._resolve_plan(None).for_stream(source)
-        learner = plan.learner(source.n_features, 1, self._weight_dtype(rows))
+            learner, plan = self._going_on(None, source)
+        else:
+            plan = self._resolve_plan(None).for_stream(source)
+            learner = plan.learner(source.n_features, 1, self._weight_dtype(rows))
         self._learn_block(source, learner, targets, weight, curvature=plan.curvature)
-        self._store(X, source, learner, plan, None)
+        if self.__dict__.get("_learner") is learner:
+            self._changed()
+        else:
+            self._store(X, source, learner, plan, self.__dict__.get("_rng"))
 
     @property
     def coef_(self) -> Any:

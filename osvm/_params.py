@@ -62,7 +62,10 @@ def check_number(
         return None
     good = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
     if good:
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # an int that no float holds
+            number = math.inf
         good = (
             math.isfinite(number)
             and (low is None or number > low or (number == low and not low_open))

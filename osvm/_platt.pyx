@@ -11,8 +11,12 @@ squares with forgetting.
 """
 import numpy as np
 
+from osvm._state_schema import ArrayField, AtMost
+
 from libc.math cimport exp, fabs
 from libc.stdint cimport int32_t
+
+_STATE = ArrayField((AtMost(2**31), 6), np.float64, -1e100, 1e100)
 
 cdef double MEMORY = 5000.0     # examples; how fast old scores are forgotten
 cdef double RIDGE = 1.0         # curvature of the prior a = 1, c = 0
@@ -115,8 +119,10 @@ class Platt:
     @staticmethod
     def from_state(state, n_out):
         """The sigmoids whose `state` this is."""
-        if state.shape != (n_out, 6):
-            raise ValueError(f"saved sigmoids of shape {state.shape} for {n_out} output(s)")
+        problem = _STATE.layout_problem(state) or _STATE.problem(state)
+        if problem is not None or len(state) != n_out:
+            raise ValueError(f"the saved sigmoids of {n_out} output(s): the array "
+                             f"{problem or f'has {len(state)} rows'}")
         twin = Platt(n_out)
         twin.state[:] = state
         return twin

@@ -28,6 +28,7 @@ from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport int32_t, int64_t
 
 from osvm._check import largest_magnitude
+from osvm._state_schema import sgd_schema
 
 from osvm._parts cimport LossSpec, StepSpec
 from osvm._rows cimport RowSource
@@ -457,28 +458,20 @@ cdef class SGDLearner:
         return scalars, arrays
 
     def set_state(self, scalars, arrays):
-        """Take over what `get_state` gave; shapes must agree."""
+        """Take over what `get_state` gave; ValueError, and no change, when it does not fit."""
+        self.schema().check(scalars, arrays)
         cls = ScaledVector if self.n_out == 1 else ScaledMatrix
-        weights = cls.from_state(
+        self._adopt(cls.from_state(
             {name[2:]: value for name, value in scalars.items() if name.startswith("w_")},
-            {name[2:]: value for name, value in arrays.items() if name.startswith("w_")})
-        if weights.dim != self.weights.dim or weights.n_out != self.n_out:
-            raise ValueError("the saved weights have another shape than the model")
-        touched = arrays.get("touched")
-        if touched is not None and touched.size and not (
-                0 <= touched.min() and touched.max() < weights.dim):
-            raise ValueError("the saved mini-batch names features that do not exist")
-        for name in ("intercept", "intercept_sum"):
-            if arrays[name].shape != getattr(self, name).shape:
-                raise ValueError(f"the saved {name} has another shape than the model's")
-        self._adopt(weights)
+            {name[2:]: value for name, value in arrays.items() if name.startswith("w_")}))
         self.reach = -1.0
         for name in ("intercept", "intercept_sum"):
             getattr(self, name)[:] = arrays[name]
         self.t, self.seen = scalars["t"], scalars["seen"]
         self.loss_sum, self.error_sum = scalars["loss_sum"], scalars["error_sum"]
         self.step.eta = scalars["eta"]
-        if touched is not None:
+        if self.options.batch_size > 1:
+            touched = arrays["touched"]
             self._grad[:] = arrays["grad"]
             self._grad_b[:] = arrays["grad_b"]
             self._touched[:touched.size] = touched
@@ -486,6 +479,13 @@ cdef class SGDLearner:
             self.pending = scalars["pending"]
             self.batch_pull = float(np.abs(arrays["grad"]).max(initial=0.0))
             self.touched_all = scalars["touched_all"]
+
+    def schema(self):
+        """What `set_state` takes."""
+        return sgd_schema(
+            self.weights.dim, self.n_out, self.weights.v.dtype,
+            average_from=self.options.average_from, radius=self.options.radius,
+            batch_size=self.options.batch_size)
 
     def copy(self):
         """An independent copy, bit for bit."""

@@ -31,6 +31,8 @@ from libc.math cimport fabs, isfinite
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
 
+from osvm._state_schema import meta_schema
+
 from osvm._dual_steps cimport full_sq_norm
 from osvm._meta cimport META_DONE, META_NOT_FINITE, META_STEP_TOO_LARGE, MetaLearner
 from osvm._parts cimport LossSpec, StepSpec
@@ -372,18 +374,18 @@ cdef class SVMDLearner(MetaLearner):
             arrays |= {prefix + name: value for name, value in part_arrays.items()}
         return scalars, arrays
 
-    def set_state(self, scalars, arrays):
+    def schema(self):
+        return meta_schema(self.n_features, self.n_out, self.dtype, per_coordinate=False,
+                           reg=self.reg)
+
+    def _take(self, scalars, arrays):
         cls = ScaledVector if self.n_out == 1 else ScaledMatrix
         parts = []
         for prefix in ("w_", "u_"):
-            part = cls.from_state(
+            parts.append(cls.from_state(
                 {name[2:]: a for name, a in scalars.items() if name.startswith(prefix)},
-                {name[2:]: a for name, a in arrays.items() if name.startswith(prefix)})
-            if part.dim != self.n_features or part.n_out != self.n_out \
-                    or part.v.dtype != self.dtype:
-                raise ValueError("the saved weights have another shape or type than the model")
-            parts.append(part)
-        super().set_state(scalars, arrays)
+                {name[2:]: a for name, a in arrays.items() if name.startswith(prefix)}))
+        super()._take(scalars, arrays)
         self._adopt(parts[0], parts[1])
         self.r, self.pi, self.sq_f = scalars["r"], scalars["pi"], scalars["sq_f"]
         self.since = scalars["since"]

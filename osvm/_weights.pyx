@@ -6,6 +6,8 @@ restores them, and the tests drive every operation from here.
 """
 import numpy as np
 
+from osvm._state_schema import weights_schema
+
 from osvm._rows cimport RowSource
 from osvm.core.row cimport Row, rows_get
 from osvm.core.smat cimport (
@@ -81,6 +83,16 @@ def aligned_zeros(shape, dtype):
 def _owned(array, dtype=None):
     """A private, writable, contiguous copy."""
     return np.array(array, dtype=dtype, order="C", copy=True)
+
+
+def _saved_weights(scalars, arrays, n_dim):
+    """The weights of a saved state, which has been found valid."""
+    v = arrays.get("v")
+    if not isinstance(v, np.ndarray) or v.ndim != n_dim or 0 in v.shape:
+        raise ValueError(f"the saved weights must be an array of {n_dim} dimension(s)")
+    weight_kind(v.dtype)
+    weights_schema(v.shape, v.dtype).check(scalars, arrays)
+    return v
 
 
 cdef class ScaledVector:
@@ -232,7 +244,7 @@ cdef class ScaledVector:
 
     @staticmethod
     def from_state(scalars, arrays):
-        v = arrays["v"]
+        v = _saved_weights(scalars, arrays, 1)
         cdef ScaledVector self = ScaledVector(v.shape[0], v.dtype, bool(scalars["track_norm"]))
         self.v[:] = v
         if "u" in arrays:
@@ -465,7 +477,7 @@ cdef class ScaledMatrix:
 
     @staticmethod
     def from_state(scalars, arrays):
-        v = arrays["v"]
+        v = _saved_weights(scalars, arrays, 2)
         cdef ScaledMatrix self = ScaledMatrix(v.shape[0], v.shape[1], v.dtype,
                                               bool(scalars["track_norm"]))
         self.v[:] = v

@@ -25,6 +25,7 @@ from osvm._base import (
 )
 from osvm._cached import split_outputs
 from osvm._compat import ClassifierMixin
+from osvm._state_schema import ArrayField, Field, Schema
 
 __all__ = ["AlmaClassifier"]
 
@@ -208,13 +209,14 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         }
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
+        numbers = ("p", "slack", "margin", "step")
+        fields = {"labels": Field("dict"), **{name: _FIELDS[name] for name in numbers}}
+        self._check_scalars(scalars, fields)
         index = LabelIndex.from_state(scalars["labels"])
         outputs = len(index) if len(index) > 2 else 1
-        d = int(scalars["n_features_in"])
-        if arrays["raw"].shape != (outputs, d):
-            raise ValueError("the weights have another shape than the classes and features")
-        state = AlmaState(1, 1, scalars["p"], scalars["slack"], scalars["margin"], scalars["step"])
-        state.set_arrays(*(arrays[name] for name in ("raw", "scale", "power", "count")))
+        state = _restored(
+            (outputs, scalars["n_features_in"]), {name: scalars[name] for name in numbers}, arrays
+        )
         self._set_base_state(scalars)
         self._index, self._state = index, state
         self.classes_ = index.classes
@@ -226,9 +228,8 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         saved = dict(self.__dict__)
         state = saved.pop("_state", None)
         if state is not None:
-            numbers = (state.p, state.slack, state.margin, state.step)
-            saved["_numbers"] = numbers
-            saved["_arrays"] = (state.raw, state.scale, state.power, state.count)
+            saved["_numbers"] = {name: getattr(state, name) for name in _FIELDS}
+            saved["_arrays"] = {name: getattr(state, name) for name in _ARRAYS}
         return saved
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
@@ -236,5 +237,33 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         numbers, arrays = saved.pop("_numbers", None), saved.pop("_arrays", None)
         self.__dict__.update(saved)
         if numbers is not None:
-            self._state = AlmaState(1, 1, *numbers)
-            self._state.set_arrays(*arrays)
+            self._state = _restored(self.coef_.shape, numbers, arrays)
+
+
+_FIELDS = {
+    "p": Field("float", 2.0, 1e6),
+    "slack": Field("float", 1e-300, 1.0),
+    "margin": Field("float", 1e-300, 1e300),
+    "step": Field("float", 1e-300, 1e300),
+}
+_ARRAYS = ("raw", "scale", "power", "count")
+
+
+def _restored(
+    shape: tuple[int, int], numbers: dict[str, float], arrays: dict[str, Array]
+) -> AlmaState:
+    """The state with these numbers and arrays; ValueError when there is none."""
+    outputs = shape[:1]
+    fields = {
+        "raw": ArrayField(shape, np.float64, -1e150, 1e150),
+        "scale": ArrayField(outputs, np.float64, 1e-12, 1e12),
+        "power": ArrayField(outputs, np.float64, 0.0),
+        "count": ArrayField(outputs, np.float64, 1.0, 2.0**53),
+    }
+    Schema("ALMA classifier", _FIELDS, fields).check(numbers, arrays)
+    state = AlmaState(1, 1, *(numbers[name] for name in _FIELDS))
+    state.set_arrays(*(arrays[name] for name in _ARRAYS))
+    with np.errstate(all="ignore"):
+        if not np.isfinite(state.weights()).all():
+            raise ValueError("the saved weights of the ALMA classifier overflow")
+    return state

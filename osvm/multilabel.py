@@ -17,6 +17,7 @@ Invariants:
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,10 @@ from osvm._compat import ClassifierMixin, available_if
 from osvm._label_models import LabelModels, in_one_pass
 from osvm._label_sets import MAX_LABELS, LabelSets, label_array, membership_column
 from osvm._labels import LabelIndex, resolve_class_weight
+from osvm._linear_state import PlanParams
 from osvm._params import check_choice, check_integer
 from osvm._rows import RowSource
+from osvm._state_schema import ArrayField, Field, Schema, check_list
 from osvm.linear import LinearClassifier
 
 __all__ = ["MultilabelClassifier"]
@@ -45,7 +48,7 @@ def _has_probabilities(model: MultilabelClassifier) -> bool:
     return True
 
 
-class MultilabelClassifier(ClassifierMixin, OnlineEstimator):
+class MultilabelClassifier(ClassifierMixin, PlanParams, OnlineEstimator):
     """Linear classifier of rows that carry any number of labels.
 
     Parameters
@@ -126,6 +129,13 @@ epochs, tol, shuffle, random_state, probability
             check_choice("class_weight", self.class_weight, ["balanced"])
         return LinearClassifier(**{**self._inner_params(), **changed})
 
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters; those of learning take effect at the next call that learns."""
+        out = super().set_params(**params)
+        for model in self.__dict__.get("_models") or []:
+            model.set_params(**self._inner_params())
+        return out
+
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> MultilabelClassifier:
@@ -156,6 +166,7 @@ epochs, tol, shuffle, random_state, probability
                 self._set_features(X, source)
                 self._index = index
                 self._keep_models(joined, models)
+                self._keep_plan_values()
                 self.t_ = source.n_rows * epochs
             return self
 
@@ -198,9 +209,15 @@ epochs, tol, shuffle, random_state, probability
             if y.min() != y.max():
                 models.append(self._new_inner().fit(rows, y, sample_weight=sample_weight))
                 continue
-            constant = self._new_inner(solver="sgd", C=None, tol=None)  # all rows, or none
+            # All rows have the label, or none: a stream, which has no C and no full batch.
+            whole = {"batch_size": len(y)} if self.batch_size == "full" else {}
+            constant = self._new_inner(solver="sgd", C=None, tol=None, **whole)
             for _ in range(self.epochs):
                 constant.partial_fit(rows, y, classes=[0, 1], sample_weight=sample_weight)
+            # It goes on with the parameters of the others, which are its own resolved.
+            constant.set_params(**self._inner_params())
+            constant._plan = dataclasses.replace(constant._plan, C=self.C)
+            constant._keep_plan_values()
             models.append(constant)
         return models
 
@@ -279,6 +296,7 @@ epochs, tol, shuffle, random_state, probability
             self._set_features(X, source)
             self._index = index
             self._keep_models(joined, models)
+            self._keep_plan_values()
             self.t_ = before + source.n_rows
             return self
 
@@ -290,8 +308,15 @@ epochs, tol, shuffle, random_state, probability
         if self.class_weight is not None or not in_one_pass(inner):
             return None
         joined: LabelModels | None = known.get("_joined")
-        if joined is None and known.get("_models"):
-            joined = LabelModels.joined(self._models)
+        models: list[LinearClassifier] = known.get("_models") or []
+        if "t_" in known and not self._plan_is_current():
+            # Each label follows the parameters; together again where they can be.
+            models = [copy.copy(model) for model in self._label_models()]
+            for model in models:
+                model._learner, model._plan = model._going_on(None, source)
+            joined = None
+        if joined is None and models:
+            joined = LabelModels.joined(models)
             if joined is None:
                 return None
         if joined is None:
@@ -413,26 +438,34 @@ epochs, tol, shuffle, random_state, probability
         scalars["labels"] = self._index.get_state()
         scalars["models"] = [state[0] for state in states]
         names = sorted({name for _, arrays in states for name in arrays})
-        stacked = {name: np.stack([arrays[name] for _, arrays in states]) for name in names}
+        stacked = {}
+        for name in names:
+            parts = [arrays[name] for _, arrays in states]
+            if name == _RAGGED:
+                stacked["touched_ends"] = np.cumsum([len(part) for part in parts])
+                stacked[name] = np.concatenate(parts)
+            else:
+                stacked[name] = np.stack(parts)
         return scalars, stacked
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._check_scalars(scalars, {"labels": Field("dict"), "models": Field("list")})
         index = LabelIndex.from_state(scalars["labels"])
         states = scalars["models"]
-        if not isinstance(states, list) or not 0 < len(states) == len(index):
-            raise ValueError("the number of models is not the number of labels")
-        for name, array in arrays.items():
-            if array.ndim < 1 or len(array) != len(states):
-                raise ValueError(f"{name} is not there for each label")
+        check_list("models", states, Field("dict"), least=len(index), most=len(index))
+        parts = _parted(arrays, len(states))
         models = []
         for k, state in enumerate(states):
-            if state["n_features_in"] != scalars["n_features_in"]:
+            if state.get("n_features_in") != scalars["n_features_in"]:
                 raise ValueError("the models of the labels differ in their features")
+            if state.get("n_out") != 1:
+                raise ValueError("the model of a label has one output")
             model = self._new_inner()
-            model._set_state(state, {name: array[k].copy() for name, array in arrays.items()})
+            model._set_state(state, {name: arrays[k].copy() for name, arrays in parts.items()})
             models.append(model)
         self._set_base_state(scalars)
         self._index = index
+        self.__dict__.pop("_plan_values", None)
         self._keep_models(*self._together(models))
 
     @staticmethod
@@ -467,3 +500,27 @@ epochs, tol, shuffle, random_state, probability
         tags.classifier_tags.multi_label = True
         tags.classifier_tags.multi_class = False
         return tags
+
+
+# The only array whose length differs from label to label: features of an open mini-batch.
+_RAGGED = "touched"
+
+
+def _parted(arrays: dict[str, Array], n_labels: int) -> dict[str, Any]:
+    """For each name, the array of every label."""
+    arrays = dict(arrays)
+    ends = arrays.pop("touched_ends", None)
+    parts: dict[str, Any] = {}
+    if ends is not None:
+        whole = arrays.pop(_RAGGED, np.empty(0))
+        size = len(whole) if whole.ndim == 1 else 0
+        bounds = ArrayField((n_labels,), np.int64, 0, size)
+        Schema("model", {}, {"touched_ends": bounds}).check({}, {"touched_ends": ends})
+        if (np.diff(ends) < 0).any() or ends[-1] != size:
+            raise ValueError("the saved touched_ends of the model do not ascend to its end")
+        parts[_RAGGED] = np.split(whole, ends[:-1])
+    for name, array in arrays.items():
+        if array.ndim < 1 or len(array) != n_labels:
+            raise ValueError(f"the saved {name[:60]} of the model is not there for each label")
+        parts[name] = array
+    return parts
