@@ -51,6 +51,7 @@ class LinearState(OnlineEstimator):
             "n_out": int(self._learner.weights.n_out),
             "reg": self._plan.reg,
             "t0": self._plan.t0,
+            "intercept_step": self._plan.intercept_step,
             "rng": None if self._rng is None else generator_state(self._rng),
         }
         if self._platt is not None:
@@ -79,7 +80,10 @@ class LinearState(OnlineEstimator):
         t0 = check_number("t0", scalars["t0"], none=True)
         n_rows = None if self.C is None else max(1, round(1 / (self.C * reg)))
         plan = self._resolve_plan(n_rows, self._restored_delta(scalars))
-        return dataclasses.replace(plan, reg=reg, t0=t0)
+        step = check_number(
+            "intercept_step", scalars.get("intercept_step", 1.0), 0.0, low_open=True
+        )
+        return dataclasses.replace(plan, reg=reg, t0=t0, intercept_step=step)
 
     def _restored_delta(self, scalars: dict[str, Any]) -> Array | None:
         return None
