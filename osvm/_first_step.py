@@ -47,7 +47,7 @@ _FEWEST_STEPS = 8
 _BETTER, _BETTER_NUMBERS, _BETTER_LARGER = 0.9, 0.99, 0.98
 _MOST_MOVES = 20
 # Of the intercept's step: b moves at rows with a loss, which are few with a rare class.
-_LARGEST_INTERCEPT_STEP = 64.0
+_LARGEST_INTERCEPT_STEP, _LARGEST_SHARED_STEP = 64.0, 16.0
 # Targets whose median is where b starts.
 _MEDIAN_ROWS = 4096
 
@@ -172,7 +172,7 @@ def tried_plan(
         plan = dataclasses.replace(plan, intercept_step=spread)
     rarer = math.inf
     if n_out == 1 and plan.error_kind == "class":
-        rarer = min(class_weights(targets, None))
+        rarer = float(class_weights(targets, None).min())
     choice = first_step_trials(plan, sample, spread, rarer)
     trial = next(choice)
     while True:
@@ -226,27 +226,26 @@ def trial_cost(
 # ------------------------------------------------------------------ the intercept
 
 
-def class_weights(targets: Array, weight: Array | None) -> tuple[float, float]:
-    """Of the targets +1 and -1."""
-    if weight is None:
-        positive = float(np.count_nonzero(targets > 0.0))
-        return positive, len(targets) - positive
-    positive = float(weight[targets > 0.0].sum())
-    return positive, float(weight.sum()) - positive
+def class_weights(targets: Array, weight: Array | None) -> Array:
+    """Total weight of each class, of targets -1 and +1 or of codes."""
+    codes = targets > 0.0 if targets.dtype.kind == "f" else targets
+    return np.bincount(codes, weights=weight, minlength=2)
 
 
-def with_intercept_step(plan: Plan, positive: float, negative: float) -> Plan:
+def with_intercept_step(plan: Plan, weights: Array) -> Plan:
     """The plan with a step of b for classes of these weights.
 
-    b moves at rows with a loss only, which are about twice the share of the rarer class
-    where that is rare: its step grows as this falls, so that b gets as far as it does
-    with equal classes.  Powers of two, which many labels can share.
+    b moves at rows with a loss only, which are few for a class that is rare: its step
+    grows as the share of the rarest class falls, so that b gets as far as it does with
+    equal classes.  One step serves all outputs, so that it grows less with more of them.
+    Powers of two, which many labels can share.
     """
-    rarer = min(positive, negative) / max(positive + negative, 1e-300)
-    if not plan.needs_t0() or not rarer > 0.0:
+    rarest = float(np.min(weights)) * len(weights) / max(float(np.sum(weights)), 1e-300)
+    if not plan.needs_t0() or plan.multi_loss or not rarest > 0.0:
         return plan
-    step = 2.0 ** round(math.log2(1.0 / (2.0 * rarer)))
-    return dataclasses.replace(plan, intercept_step=min(step, _LARGEST_INTERCEPT_STEP))
+    largest = _LARGEST_INTERCEPT_STEP if len(weights) == 2 else _LARGEST_SHARED_STEP
+    step = 2.0 ** round(-math.log2(rarest))
+    return dataclasses.replace(plan, intercept_step=min(step, largest))
 
 
 def starting_intercept(plan: Plan, targets: Array, weight: Array | None) -> float:

@@ -253,8 +253,10 @@ def tried_plans(
     present = np.bincount(sets[1], minlength=len(counts))
     trials, searches = {}, {}
     for k in told:
-        negative, positive = np.ones(2) if class_weight is None else class_weight[:, k]
-        own = with_intercept_step(plan, positive * owned[k], negative * (all_rows - owned[k]))
+        classes = np.array([all_rows - owned[k], owned[k]])
+        if class_weight is not None:
+            classes *= class_weight[:, k]
+        own = with_intercept_step(plan, classes)
         rarer = min(present[k], sample.X.n_rows - present[k])
         searches[k] = first_step_trials(own, sample, rarer=rarer)
         trials[k] = next(searches[k])

@@ -306,8 +306,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         """The plan with the t0 and the intercept's step that the data ask for."""
         if not plan.needs_t0():
             return plan
-        if n_out == 1 and plan.error_kind == "class":
-            plan = with_intercept_step(plan, *class_weights(targets, weight))
+        if plan.error_kind == "class":
+            plan = with_intercept_step(plan, class_weights(targets, weight))
         sample = Sample(source, self.epochs)
         return tried_plan(plan, sample, targets, n_out, dtype, weight, intercept)
 

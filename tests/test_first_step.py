@@ -308,12 +308,15 @@ def test_a_search_finds_the_steps_of_single_fits():
 
 
 def test_the_intercept_steps_further_for_a_rare_class():
-    assert _first_step.with_intercept_step(PLAN, 10, 10).intercept_step == 1.0
-    assert _first_step.with_intercept_step(PLAN, 1, 63).intercept_step == 32.0
-    assert _first_step.with_intercept_step(PLAN, 63, 1).intercept_step == 32.0
-    assert _first_step.with_intercept_step(PLAN, 1, 10**6).intercept_step == 64.0
+    assert _first_step.with_intercept_step(PLAN, [10, 10]).intercept_step == 1.0
+    assert _first_step.with_intercept_step(PLAN, [1, 63]).intercept_step == 32.0
+    assert _first_step.with_intercept_step(PLAN, [63, 1]).intercept_step == 32.0
+    assert _first_step.with_intercept_step(PLAN, [1, 10**6]).intercept_step == 64.0
+    assert _first_step.with_intercept_step(PLAN, [10, 10, 10]).intercept_step == 1.0
+    assert _first_step.with_intercept_step(PLAN, [6, 15, 3]).intercept_step == 2.0
+    assert _first_step.with_intercept_step(PLAN, [1, 999, 999]).intercept_step == 16.0
     given = dataclasses.replace(PLAN, schedule=schedules.Bottou(t0=3.0))
-    assert _first_step.with_intercept_step(given, 1, 63).intercept_step == 1.0
+    assert _first_step.with_intercept_step(given, [1, 63]).intercept_step == 1.0
 
 
 def test_saved_models_keep_the_intercept_step(tmp_path):

@@ -313,14 +313,13 @@ def try_first_steps(
     if not waiting:
         return chosen
     sample = Sample(X, epochs)
-    if n_out == 1:
-        classes = class_weights(targets, weight)
-        chosen = [with_intercept_step(plan, *classes) for plan in plans]
+    classes = class_weights(targets, weight)
+    chosen = [with_intercept_step(plan, classes) for plan in plans]
     targets = np.ascontiguousarray(targets[sample.rows])
     weight = None if weight is None else np.ascontiguousarray(weight[sample.rows])
     rarer = math.inf
     if n_out == 1:
-        rarer = min(class_weights(targets, None))
+        rarer = float(class_weights(targets, None).min())
     choices = {i: first_step_trials(chosen[i], sample, rarer=rarer) for i in waiting}
     trials = {i: next(choice) for i, choice in choices.items()}
     while trials:
