@@ -22,9 +22,16 @@ def source_of(X):
     return RowSource.dense(X)
 
 
-def sentences():
-    """Unit-norm rows as a TfidfVectorizer gives them for three sentences; one shared word."""
-    words = [[0, 1, 2, 3, 4], [5, 6, 7, 8], [4, 9, 10, 11]]
+# Columns of three sentences: those that share words made the step collapse.
+SENTENCES = {
+    "one word apart": [[0, 1], [2, 1], [3, 1]],
+    "most words shared": [[0, 1, 2, 3, 4], [0, 5, 2, 3, 4], [0, 1, 2, 3, 6]],
+    "few words shared": [[0, 1, 2, 3, 4], [5, 6, 7, 8], [4, 9, 10, 11]],
+}
+
+
+def sentences(words):
+    """Rows of unit norm, as TfidfVectorizer gives them."""
     rows = np.repeat(np.arange(3), [len(w) for w in words])
     X = sp.csr_matrix((np.ones(len(rows)), (rows, np.concatenate(words))), (3, 12))
     return sp.csr_matrix(X.multiply(1.0 / np.sqrt(X.multiply(X).sum(axis=1)))), [5, 1, 5]
@@ -63,8 +70,9 @@ def f1(y, p):
 @pytest.mark.parametrize(
     "loss", ["hinge", "squared_hinge", "logistic", "modified_huber", "perceptron"]
 )
-def test_three_sentences_are_learnt(loss):
-    X, y = sentences()
+@pytest.mark.parametrize("words", SENTENCES.values(), ids=SENTENCES)
+def test_three_sentences_are_learnt(loss, words):
+    X, y = sentences(words)
     for seed in range(50):
         model = osvm.LinearClassifier(loss=loss, random_state=seed).fit(X, y)
         assert model.predict(X).tolist() == y, seed
@@ -356,5 +364,5 @@ def test_good_fits_do_not_warn():
                 osvm.LinearClassifier(random_state=seed, average=average).fit(X, y)
                 osvm.LinearRegressor(random_state=seed, average=average).fit(*line(seed))
             osvm.LinearClassifier(random_state=seed, class_weight="balanced").fit(X, y)
-            osvm.LinearClassifier(random_state=seed).fit(*sentences())
+            osvm.LinearClassifier(random_state=seed).fit(*sentences([[0, 1], [2, 1], [3, 1]]))
             osvm.LinearNovelty(random_state=seed).fit(X)
