@@ -60,8 +60,9 @@ cdef class LabelBlock:
         One column per label; changed in place.
     loss : LossSpec
         A binary loss.
-    clocks : list of (StepSpec, t, averaged)
-        Schedules, with the steps made and the iterates averaged so far.
+    clocks : list of (StepSpec, intercept_eta0, t, averaged)
+        Schedules, with the steps made and the iterates averaged so far; the intercepts'
+        step is intercept_eta0 / sqrt(t), or the weights' step when that is 0.
     clock_of : int array of K
         Which of them each label goes by.
     reg : float
@@ -69,8 +70,6 @@ cdef class LabelBlock:
         Of the ball that each w_k is projected onto; 0 for none.
     average_from : float
         Examples that a label has seen before its average starts; negative for never.
-    intercept_eta0 : float
-        The intercept's step is this / sqrt(t); 0 to use the weights' step.
     fit_intercept : bool
     curvature : float
         Of the loss, where no step may go beyond its example (`osvm._bounded`); else 0.
@@ -88,8 +87,7 @@ cdef class LabelBlock:
     cdef double *b                  # rows of _numbers: b, its sum, losses, errors, scratch
 
     def __init__(self, ScaledMatrix weights, LossSpec loss, clocks, clock_of, *, double reg,
-                 double radius, double average_from, double intercept_eta0,
-                 bint fit_intercept, double curvature):
+                 double radius, double average_from, bint fit_intercept, double curvature):
         cdef Py_ssize_t q
         cdef StepSpec spec
         self.weights = weights
@@ -97,14 +95,14 @@ cdef class LabelBlock:
         self.loss_spec, self.loss = loss, loss.loss
         self.options.reg, self.options.radius = reg, radius
         self.options.average_from = average_from
-        self.options.intercept_eta0 = intercept_eta0
         self.options.fit_intercept = fit_intercept
         self.curvature = curvature
         self.n_clocks = len(clocks)
         self._clocks = np.zeros(self.n_clocks * sizeof(Clock) // 8 + 1)
         self.clocks = <Clock *> place(self._clocks)
-        for q, (spec, t, averaged) in enumerate(clocks):
+        for q, (spec, intercept_eta0, t, averaged) in enumerate(clocks):
             self.clocks[q].step = spec.step
+            self.clocks[q].intercept_eta0 = intercept_eta0
             self.clocks[q].t, self.clocks[q].averaged = t, averaged
         self.clock_of = np.ascontiguousarray(clock_of, dtype=np.int64)
         if self.clock_of.shape != (self.n_out,) or not (
@@ -240,6 +238,7 @@ cdef class LabelBlock:
         cdef double slope = loss_slope(&self.loss), step, score, room, wide
         cdef bint curved = not slope < INFINITY
         cdef Clock *clock
+        cdef Options options = self.options
         cdef Py_ssize_t q
         room = 1e30 if self.weights.w.kind == WEIGHT_F32 else 1e145
         wide = max(largest, 1.0)
@@ -249,12 +248,13 @@ cdef class LabelBlock:
             self._measure(curved)
         for q in range(self.n_clocks):
             clock = &self.clocks[q]
-            step = max(step_eta(&clock.step, clock.t + 1.0), self.options.intercept_eta0)
+            options.intercept_eta0 = clock.intercept_eta0
+            step = max(step_eta(&clock.step, clock.t + 1.0), clock.intercept_eta0)
             if curved:
-                clock.reach = reach_after(&clock.step, &self.options, clock.reach, clock.t, n,
+                clock.reach = reach_after(&clock.step, &options, clock.reach, clock.t, n,
                                           heaviest * self.curvature)
                 score = clock.reach * largest * count + intercept_reach(
-                    &clock.step, &self.options, clock.reach, clock.t, n)
+                    &clock.step, &options, clock.reach, clock.t, n)
                 step *= heaviest * self.curvature * (score + 1.0)
             else:
                 step *= slope * heaviest
@@ -269,6 +269,7 @@ cdef class LabelBlock:
         """Each clock's reach: as `osvm/_sgd_reach.pxd` has it, or the largest |w| and |b|."""
         cdef Py_ssize_t q
         cdef Clock *clock
+        cdef Options options = self.options
         if curved:
             size = np.square(self.weights.v, dtype=np.float64).sum(axis=0)
             size *= self.weights.scale ** 2
@@ -278,7 +279,8 @@ cdef class LabelBlock:
             clock = &self.clocks[q]
             mine = self.clock_of == q
             if curved:
-                rho = rho_at(&clock.step, &self.options, clock.t + 1.0)
+                options.intercept_eta0 = clock.intercept_eta0
+                rho = rho_at(&clock.step, &options, clock.t + 1.0)
                 clock.reach = np.sqrt((size[mine] + rho * self.intercept[mine] ** 2).max())
             else:
                 clock.reach = max(size[mine].max(), np.abs(self.intercept[mine]).max())

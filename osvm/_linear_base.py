@@ -25,6 +25,14 @@ from osvm._base import (
 )
 from osvm._callbacks import EpochWatch
 from osvm._compat import CallbackSupport
+from osvm._constant import warn_if_constant
+from osvm._first_step import (
+    Sample,
+    class_weights,
+    starting_intercept,
+    tried_plan,
+    with_intercept_step,
+)
 from osvm._linear_fit import Plan, learn, objective, run, train, visiting_order
 from osvm._linear_one import OneExample
 from osvm._linear_state import LinearState
@@ -198,9 +206,10 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         warm = self._warm_learner(source, n_out)
         order = visiting_order(source.n_rows, self.shuffle, rng)
         if warm is None:
-            visits = np.arange(min(source.n_rows, 1000)) if order is None else order
-            plan = plan.with_tried_t0(source, targets, n_out, visits, dtype)
+            intercept = starting_intercept(plan, targets, weight)
+            plan = self._with_first_step(plan, source, targets, n_out, dtype, weight, intercept)
             learner = plan.learner(source.n_features, n_out, dtype)
+            learner.intercept[:] = intercept
         else:
             learner, plan = warm
         platt = self._new_platt(n_out)
@@ -232,6 +241,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
                 self._store_record(record, int(learner.seen - before), fresh=True)
 
         before = learner.seen
+        figures = learner.loss_sum, learner.error_sum
         objectives: list[float] = []
         try:
             objectives = train(
@@ -256,6 +266,35 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             raise
         store(objectives)
         watch.close()
+        is_number = plan.error_kind == "absolute"
+        figure = learner.loss_sum - figures[0] if is_number else learner.error_sum - figures[1]
+        warn_if_constant(
+            learner,
+            plan,
+            source,
+            targets,
+            weight,
+            on_the_way=figure / (learner.seen - before),
+            stacklevel=3,
+        )
+
+    def _with_first_step(
+        self,
+        plan: Plan,
+        source: RowSource,
+        targets: Array,
+        n_out: int,
+        dtype: Any,
+        weight: Array | None,
+        intercept: float,
+    ) -> Plan:
+        """The plan with the t0 and the intercept's step that the data ask for."""
+        if not plan.needs_t0():
+            return plan
+        if plan.error_kind == "class":
+            plan = with_intercept_step(plan, class_weights(targets, weight))
+        sample = Sample(source, self.epochs)
+        return tried_plan(plan, sample, targets, n_out, dtype, weight, intercept)
 
     def _new_platt(self, n_out: int) -> Platt | None:
         """The sigmoids to learn beside the weights; none but for `probability=True`."""

@@ -42,6 +42,7 @@ _PLAN = {
     "average_from": Field("float", -1.0, 2.0**53),
     "batch_size": Field("int", 1, 2**53),
     "fit_intercept": Field("flag"),
+    "intercept_step": Field("float", 1e-300, 1e300),
 }
 # Parameters that the plan of a model is made from.
 PLAN_PARAMS = (
@@ -198,13 +199,13 @@ class LinearState(PlanParams, OnlineEstimator):
         same = all(
             getattr(plan, f.name) == getattr(old, f.name)
             for f in dataclasses.fields(Plan)
-            if f.name not in ("t0", "delta")
+            if f.name not in ("t0", "intercept_step", "delta")
         )
         if same and (plan.delta is old.delta or np.array_equal(plan.delta, old.delta)):
             self._keep_plan_values()
             return learner, old
         if (plan.schedule, plan.reg) == (old.schedule, old.reg):
-            plan = dataclasses.replace(plan, t0=old.t0)
+            plan = dataclasses.replace(plan, t0=old.t0, intercept_step=old.intercept_step)
         plan = plan.for_stream(source)
         weights = learner.weights
         if plan.batch_size != old.batch_size and learner.pending_examples:

@@ -29,7 +29,6 @@ class SearchLearner:
         average_from: float = ...,
         fit_intercept: bool = ...,
     ) -> None: ...
-    def restart(self, steps: list[StepSpec]) -> None: ...
     def run(
         self,
         X: RowSource,
