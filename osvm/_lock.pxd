@@ -1,6 +1,7 @@
 # One writer, or many readers, of one model.  See _lock.pyx.
 cimport cython
 
+
 @cython.final
 cdef class ModelLock:
     cdef unsigned long owner        # thread of the writer; 0 for none
