@@ -67,6 +67,9 @@ class OnlineEstimator(Locked, BaseEstimator):
     `feature_names_in_` when it was fitted on a frame with string column names.
     """
 
+    def __init__(self) -> None:
+        """An estimator without parameters, whose signature can be inspected."""
+
     # ------------------------------------------------------------------- data
 
     def _check_X(

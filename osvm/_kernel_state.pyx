@@ -25,6 +25,7 @@ from osvm._expansion cimport (
 from osvm._kernel_block cimport Tile, tile_free, tile_load_rows, tile_release
 from osvm._parts cimport KernelSpec
 from osvm._rows cimport RowSource
+from osvm._weights cimport SCRATCH
 from osvm.core.kernel cimport KERNEL_PRECOMPUTED
 
 EVICTIONS = {
@@ -344,7 +345,12 @@ cdef class KernelState:
         out = np.zeros((n, K))
         cdef double[:, ::1] f = out
         cdef const double[::1] offset = self.intercept
-        cdef double[::1] raw = np.empty(K)
+        cdef double few[SCRATCH]
+        cdef double[::1] many
+        cdef double *raw = few
+        if K > SCRATCH:
+            many = np.empty(K)
+            raw = &many[0]
         if n == 0:
             return out
         memset(&tile, 0, sizeof(tile))
@@ -366,7 +372,7 @@ cdef class KernelState:
                                           + self.buf.q * sums.fb[k * m + b])
                             else:
                                 raw[k] = self.buf.a * sums.fa[k * m + b]
-                        kappa_times(self.buf.kappa, K, &raw[0], &f[i + b, 0])
+                        kappa_times(self.buf.kappa, K, raw, &f[i + b, 0])
                         if not trace:
                             for k in range(K):
                                 f[i + b, k] += offset[k]

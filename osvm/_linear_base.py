@@ -33,7 +33,7 @@ from osvm._first_step import (
     tried_plan,
     with_intercept_step,
 )
-from osvm._linear_fit import Plan, learn, objective, run, train, visiting_order
+from osvm._linear_fit import ONE_THREAD, Plan, learn, objective, run, train, visiting_order
 from osvm._linear_one import OneExample
 from osvm._linear_state import LinearState
 from osvm._platt import Platt
@@ -44,6 +44,7 @@ from osvm._sgd import SGDLearner
 from osvm._threads import Team, Threads, check_lock_free, resolve_jobs
 
 Array = npt.NDArray[Any]
+_CSR = (sp.csr_matrix, sp.csr_array)
 
 
 class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator):
@@ -135,7 +136,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
 
     def _threads(self) -> Threads:
         """The threads that training may use."""
-        return Threads(resolve_jobs(self.n_jobs), self.lock_free)
+        n_jobs = resolve_jobs(self.n_jobs)
+        return ONE_THREAD if n_jobs == 1 else Threads(n_jobs, self.lock_free)
 
     def _resolve_radius(self, reg: float) -> float:
         """0 for no projection, 1/sqrt(reg) for True, or the radius that was given."""
@@ -430,7 +432,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         """One output of many CSR rows, checked on the way; None to take the usual way."""
         learner = self._learner
         if (
-            not isinstance(X, sp.csr_matrix | sp.csr_array)
+            not isinstance(X, _CSR)
             or X.shape != (X.shape[0], self.n_features_in_)
             or len(X.indices) < 4 * self.n_features_in_
             or self.normalize

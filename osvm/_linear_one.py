@@ -133,13 +133,14 @@ class OneExample:
     def _learn_row(self, X: Any, y: Any) -> bool:
         """`partial_fit` on a CSR matrix of one row the short way; False when it cannot."""
         kind = type(X)
+        known = self.__dict__
         if (kind is not _csr_matrix and kind is not _csr_array) or X._shape != (
             1,
-            self.__dict__.get("n_features_in_"),
+            known.get("n_features_in_"),
         ):
             return False
-        if "_one" not in self.__dict__:
-            if "_learner" in self.__dict__:
+        if "_one" not in known:
+            if "_learner" in known:
                 self._make_one()
             return False
         if type(y) is np.ndarray and y.shape == (1,) and y.dtype.kind in "biufU":
@@ -149,7 +150,7 @@ class OneExample:
         else:
             return False
         start, stop = X.indptr.tolist()
-        if start != 0 or stop != len(X.indices) or "feature_names_in_" in self.__dict__:
+        if start != 0 or stop != len(X.indices) or "feature_names_in_" in known:
             return False
         if not _one.learn(self, X.indices, X.data, target):
             self._make_one()

@@ -1,4 +1,8 @@
 # One writer, or many readers, of one model.  See _lock.pyx.
+cimport cython
+
+
+@cython.final
 cdef class ModelLock:
     cdef unsigned long owner        # thread of the writer; 0 for none
     cdef Py_ssize_t depth           # writers' calls within each other, all of the owner

@@ -104,10 +104,12 @@ cdef class ModelLock:
         return 0
 
     cdef void end_read(self) noexcept:
-        cdef unsigned long me = PyThread_get_thread_ident()
+        cdef unsigned long me
         cdef Py_ssize_t i = self.n_readers - 1
-        while i > 0 and self.readers[i] != me:
-            i -= 1
+        if i > 0:
+            me = PyThread_get_thread_ident()
+            while i > 0 and self.readers[i] != me:
+                i -= 1
         self.n_readers -= 1
         self.readers[i] = self.readers[self.n_readers]
         if self.draining is not None:

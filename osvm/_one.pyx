@@ -11,6 +11,7 @@ estimator takes its general way, which converts or explains.
 """
 import numpy as np
 
+cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBuffer_Release, PyObject_GetBuffer
 from cpython.dict cimport PyDict_Next, PyDict_Size
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
@@ -28,6 +29,9 @@ from osvm._weights cimport SCRATCH
 from osvm.core.row cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows
 from osvm.core.row cimport rows_get
 from osvm.core.smat cimport SMat
+
+cdef extern from "Python.h":
+    object PyObject_GenericGetDict(object model, void *context)
 
 cdef extern from "osvm_simd.h" nogil:
     int32_t osvm_largest_f32(const void *x, Py_ssize_t n)
@@ -56,7 +60,7 @@ cdef struct Example:
     double few_numbers[FEW]
 
 
-cdef void close_example(Example *example) noexcept:
+cdef inline void close_example(Example *example) noexcept:
     while example.n_held > 0:
         example.n_held -= 1
         PyBuffer_Release(&example.held[example.n_held])
@@ -65,7 +69,7 @@ cdef void close_example(Example *example) noexcept:
         PyMem_Free(example.numbers)
 
 
-cdef bint open_example(Example *example, x, values, Py_ssize_t n_features) except -1:
+cdef inline bint open_example(Example *example, x, values, Py_ssize_t n_features) except -1:
     """Point `rows` at the example; False when it is not a usual one.
 
     `close_example` must follow in any case.
@@ -92,7 +96,7 @@ cdef bint open_example(Example *example, x, values, Py_ssize_t n_features) excep
     return open_arrays(example)
 
 
-cdef bint open_arrays(Example *example) noexcept:
+cdef inline bint open_arrays(Example *example) noexcept:
     cdef Rows *rows = &example.rows
     cdef Py_buffer *v = &example.held[0]
     cdef Py_buffer *j = &example.held[1]
@@ -164,6 +168,7 @@ cdef bint open_dict(Example *example, dict x) except -1:
     return True
 
 
+@cython.final
 cdef class OneByOne:
     """The fast path of one fitted estimator.  Readers change nothing in it.
 
@@ -199,7 +204,7 @@ cdef class OneByOne:
         self.curvature = curvature
         self.scratch = np.zeros(learner.weights.dim) if curvature > 0.0 else None
 
-    cdef Py_ssize_t n_features(self):
+    cdef inline Py_ssize_t n_features(self) noexcept:
         cdef SGDLearner learner = self.learner
         return learner.mat.dim if learner.vec == NULL else learner.vec.dim
 
@@ -236,7 +241,7 @@ cdef class OneByOne:
             self.learner._complain(status, 0)
         return True
 
-    cdef int step(self, Example *example, double target, int32_t label):
+    cdef inline int step(self, Example *example, double target, int32_t label) noexcept:
         cdef SGDLearner learner = self.learner
         cdef Py_ssize_t at = 0
         cdef Record record
@@ -250,11 +255,8 @@ cdef class OneByOne:
             weight = &c if c != 1.0 else NULL
         record.eta = record.loss = record.error = record.score = NULL
         learner.reach = -1.0
-        if learner.n_out == 1:
-            return learner._learn_scalar(&example.rows, &target, NULL, &at, 1, weight,
-                                         example.largest, record)
-        return learner._learn_multi(&example.rows, &label, NULL, &at, 1, weight,
-                                    example.largest, record)
+        return learner._learn(&example.rows, &target, &label, NULL, &at, 1, weight,
+                              example.largest, record)
 
     # ------------------------------------------------------------- predicting
 
@@ -296,7 +298,7 @@ cdef inline double size_f64(int64_t bits) noexcept:
     return number
 
 
-cdef OneByOne ready(dict known):
+cdef inline OneByOne ready(dict known):
     """The estimator's fast path, if it has one that is up to date."""
     one = known.get("_one")
     if one is None or (<OneByOne> one).learner is not known.get("_learner"):
@@ -306,11 +308,11 @@ cdef OneByOne ready(dict known):
     return one
 
 
-def learn(Locked model, x, values, y):
-    """`model` learns one example on the fast path; False when it cannot."""
-    cdef dict known = model.__dict__
+def learn(model, x, values, y):
+    """`model`, a linear estimator, learns one example on the fast path; False when it cannot."""
+    cdef dict known = PyObject_GenericGetDict(model, NULL)
     cdef OneByOne one
-    cdef ModelLock lock = model._lock
+    cdef ModelLock lock = lock_of(model)
     lock.write(True)
     try:
         one = ready(known)
@@ -330,9 +332,14 @@ def learn(Locked model, x, values, y):
         lock.end_write(True)
 
 
-cdef object answer(Locked model, x, values, bint as_label):
+cdef inline ModelLock lock_of(model):
+    """The lock of an estimator; all of them are `Locked`, which is not checked again."""
+    return (<Locked> model)._lock
+
+
+cdef object answer(model, x, values, bint as_label):
     """Score(s) or label of one example, see `score` and `classify`."""
-    cdef dict known = model.__dict__
+    cdef dict known = PyObject_GenericGetDict(model, NULL)
     cdef OneByOne one = ready(known)
     cdef Py_ssize_t k, best = 0, n
     cdef double few[2 * SCRATCH]
@@ -357,19 +364,21 @@ cdef object answer(Locked model, x, values, bint as_label):
     return (one.labels[best],)
 
 
-def score(Locked model, x, values):
+def score(model, x, values):
     """Score(s) of one example as a float or a list; None when it is not a usual one."""
-    model._lock.read()
+    cdef ModelLock lock = lock_of(model)
+    lock.read()
     try:
         return answer(model, x, values, False)
     finally:
-        model._lock.end_read()
+        lock.end_read()
 
 
-def classify(Locked model, x, values):
+def classify(model, x, values):
     """(label,) of one example; None when it is not a usual one."""
-    model._lock.read()
+    cdef ModelLock lock = lock_of(model)
+    lock.read()
     try:
         return answer(model, x, values, True)
     finally:
-        model._lock.end_read()
+        lock.end_read()

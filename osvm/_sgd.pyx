@@ -44,6 +44,10 @@ from osvm.core.step cimport STEP_BOTTOU, STEP_CONSTANT, step_eta
 from osvm.core.svec cimport svec_average_dot, svec_dot
 
 
+cdef enum:
+    KEEP_GIL = 4096     # multiplications that take less time than giving up the GIL
+
+
 cdef void *pointer(object array) except NULL:
     """Where a contiguous numpy array of ours keeps its numbers."""
     cdef size_t where = array.__array_interface__["data"][0]
@@ -233,17 +237,18 @@ cdef class SGDLearner:
                 largest_of(y, X.rows.n_rows) if y != NULL else 1.0):
             saved = self.get_state()
             self.reach = -1.0
-        # Signals are looked at between chunks of a few milliseconds.
+        # Signals are looked at between chunks of a few milliseconds; one short row is learnt
+        # sooner than the GIL is given up and taken back.
         chunk = max(1, 4_000_000 // (self.n_out * (1 + chunk)))
         while start < stop:
             end = min(stop, start + chunk)
-            with nogil:
-                if self.n_out == 1:
-                    status = self._learn_scalar(&X.rows, y, order_at, &start, end, weight,
-                                                largest, at)
-                else:
-                    status = self._learn_multi(&X.rows, labels, order_at, &start, end, weight,
-                                               largest, at)
+            if end - start == 1 and chunk > 1000:
+                status = self._learn(&X.rows, y, labels, order_at, &start, end, weight, largest,
+                                     at)
+            else:
+                with nogil:
+                    status = self._learn(&X.rows, y, labels, order_at, &start, end, weight,
+                                         largest, at)
             if status != DONE:
                 failed = order[start] if order is not None else start
                 if saved is not None:
@@ -332,14 +337,11 @@ cdef class SGDLearner:
             f"the step at row {row} would overflow the weights: scale the features (for example "
             "to unit norm), raise reg or lower eta0")
 
-    cdef int _learn_scalar(self, const Rows *X, const double *y, const int64_t *order,
-                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
-                           double largest, Record record) noexcept nogil:
-        return learn_scalar(self, X, y, order, at, stop, weight, largest, record)
-
-    cdef int _learn_multi(self, const Rows *X, const int32_t *labels, const int64_t *order,
-                          Py_ssize_t *at, Py_ssize_t stop, const double *weight,
-                          double largest, Record record) noexcept nogil:
+    cdef int _learn(self, const Rows *X, const double *y, const int32_t *labels,
+                    const int64_t *order, Py_ssize_t *at, Py_ssize_t stop, const double *weight,
+                    double largest, Record record) noexcept nogil:
+        if self.n_out == 1:
+            return learn_scalar(self, X, y, order, at, stop, weight, largest, record)
         return learn_multi(self, X, labels, order, at, stop, weight, largest, record)
 
     def flush(self):
@@ -379,8 +381,12 @@ cdef class SGDLearner:
         if self.n_out > SCRATCH:
             large = np.empty(self.n_out)
             work = &large[0]
+        mat = self._reader(work)
+        if stop - start == 1 and self.n_out * self._mean_count(X) < KEEP_GIL:
+            rows_get(&X.rows, start, &row)
+            self._score(&mat, &row, mean, &out[start, 0])
+            return
         with nogil:
-            mat = self._reader(work)
             for i in range(start, stop):
                 rows_get(&X.rows, i, &row)
                 self._score(&mat, &row, mean, &out[i, 0])
