@@ -231,8 +231,8 @@ class CachedMachine:
         for name in scalars["history"] or []:
             array = arrays.get(f"history_{name}")
             dtypes = (np.float64, np.int64, np.int32, np.bool_)
-            shape = (most,) * getattr(array, "ndim", 1)
-            fields[f"history_{name}"] = ArrayField(shape, dtypes)
+            lengths = (most,) * getattr(array, "ndim", 1)
+            fields[f"history_{name}"] = ArrayField(lengths, dtypes)
         if scalars["n_votes"] not in (None, K):
             raise ValueError(f"votes of {scalars['n_votes']} outputs, where there are {K}")
         for q in range(scalars["n_votes"] or 0):
@@ -246,8 +246,8 @@ class CachedMachine:
             if len(places) and not (
                 0 <= places.min() <= places.max() < n
                 and (places == np.floor(places)).all()
-                and 0 <= survived.min()
-                and 0 < survived.sum()
+                and survived.min() >= 0
+                and survived.sum() > 0
             ):
                 raise ValueError("the saved votes name a vector that is not there")
 

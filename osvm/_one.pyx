@@ -168,8 +168,11 @@ cdef class OneByOne:
                 raise TypeError(
                     f"a feature is named {<object> key!r}: features are column numbers; turn "
                     "names into numbers first, e.g. with sklearn.feature_extraction.FeatureHasher")
-            self.columns[k] = <object> key
-            self.numbers[k] = <object> value
+            try:
+                self.columns[k] = <object> key
+                self.numbers[k] = <object> value
+            except OverflowError:       # the general path says which it is
+                return False
             if not 0 <= self.columns[k] < rows.n_features or not isfinite(self.numbers[k]):
                 return False
             k += 1

@@ -83,15 +83,16 @@ class Field:
                 isinstance(value, numbers.Integral) and value in (0, 1)
             )
             return None if is_flag else f"must be true or false, got {value!r:.60}"
+        number: Any = value
         whole = self.kind == "int"
         if isinstance(value, (bool, np.bool_)) or not isinstance(
             value, numbers.Integral if whole else numbers.Real
         ):
             return f"must be a {'whole ' * whole}number, got {value!r:.60}"
         # Integers beyond the range of float64 compare without conversion.
-        if value != value or not self.low <= value <= self.high or abs(value) == math.inf:
+        if number != number or not self.low <= number <= self.high or abs(number) == math.inf:
             return f"must be a finite number in [{self.low:g}, {self.high:g}], got {value!r:.60}"
-        if self.kind == "count" and value != int(value):
+        if self.kind == "count" and number != int(number):
             return f"must be a whole number, got {value!r:.60}"
         return None
 
@@ -253,7 +254,7 @@ def weight_limit(dtype: Any) -> float:
 
 def _in_range(scalars: dict[str, Any], arrays: dict[str, Array], prefix: str) -> bool:
     """Whether every scale is within [low, high]."""
-    scale = arrays.get(f"{prefix}scale", scalars.get(f"{prefix}scale"))
+    scale: Any = arrays.get(f"{prefix}scale", scalars.get(f"{prefix}scale"))
     size = np.abs(scale)
     # One rounding of a scale that was moved together with its bounds.
     low, high = scalars[f"{prefix}low"] * 0.999, scalars[f"{prefix}high"] * 1.001
@@ -264,7 +265,7 @@ def _has_accumulator(scalars: dict[str, Any], arrays: dict[str, Array], prefix: 
     """Averaging implies an accumulator."""
     if f"{prefix}u" in arrays:
         return True
-    sums = arrays.get(f"{prefix}avg_scale", scalars.get(f"{prefix}avg_scale"))
+    sums: Any = arrays.get(f"{prefix}avg_scale", scalars.get(f"{prefix}avg_scale"))
     return not (
         scalars[f"{prefix}averaging"]
         or scalars[f"{prefix}avg_count"]
@@ -342,9 +343,7 @@ def sgd_schema(
     return Schema("linear learner", scalars, arrays, rules)
 
 
-def meta_schema(
-    dim: int, n_out: int, dtype: Any, *, per_coordinate: bool, reg: float
-) -> Schema:
+def meta_schema(dim: int, n_out: int, dtype: Any, *, per_coordinate: bool, reg: float) -> Schema:
     """State of an `SMDLearner` (`per_coordinate`) or `SVMDLearner`."""
     limit = weight_limit(np.float64)
     # Steps are capped at 1/reg, rounded to float32 perhaps.
@@ -447,8 +446,10 @@ def buffer_schema(
     }
     rules: list[Rule] = [
         (
-            lambda s, a: (s["n_outputs"], s["float64"], s["sparse"], s["trace"])
-            == (K, float64, sparse, trace),
+            lambda s, a: (
+                (s["n_outputs"], s["float64"], s["sparse"], s["trace"])
+                == (K, float64, sparse, trace)
+            ),
             "the state belongs to another kind of kernel machine",
         ),
         (lambda s, a: s["head"] == 0 or n == budget, "a buffer that is not full has no head"),
@@ -457,9 +458,7 @@ def buffer_schema(
     if sparse:
         arrays["values"] = ArrayField((n_entries,), real, -limit, limit)
         arrays["columns"] = ArrayField((n_entries,), np.int32, 0, d - 1)
-        rules.append(
-            (lambda s, a: _are_apart(a["start"], a["length"], n_entries), "rows overlap")
-        )
+        rules.append((lambda s, a: _are_apart(a["start"], a["length"], n_entries), "rows overlap"))
     else:
         arrays["X"] = ArrayField((n, d), real, -limit, limit)
     if m:

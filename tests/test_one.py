@@ -214,3 +214,14 @@ def test_mixing_the_ways_of_learning():
     for i in range(30, 40):
         mixed.learn_one(X[i].indices, X[i].data, int(y[i]))
     same(mixed, whole.partial_fit(X, y))
+
+
+@pytest.mark.parametrize("example", [{10**20: 1.0}, {-(10**20): 1.0}, {1: 10**400}])
+def test_numbers_beyond_64_bits_are_refused(example):
+    model = LinearClassifier().learn_one({1: 1.0}, "a", n_features=5)
+    model.learn_one({2: 1.0}, "b").predict_one({1: 1.0})
+    before = model.coef_.tobytes()
+    for call in (lambda: model.learn_one(example, "a"), lambda: model.predict_one(example)):
+        with pytest.raises(ValueError, match=r"no column|too large"):
+            call()
+    assert model.coef_.tobytes() == before
