@@ -180,6 +180,13 @@ class CachedMachine:
                 shape=(len(support), n_features),
             )
             vectors.check_format(full_check=True)
+        if kernel.name != "precomputed":
+            with np.errstate(over="ignore"):
+                sizes = kernel.diagonal(vectors)
+                # norms are computed in the type of the rows
+                sizes = np.append(sizes, kernels.Linear().diagonal(vectors).astype(vectors.dtype))
+            if not np.isfinite(sizes).all():
+                raise ValueError("the saved support vectors overflow the kernel")
         votes, history = None, None
         if scalars["n_votes"] is not None:
             votes = [arrays[f"votes_{q}"] for q in range(scalars["n_votes"])]

@@ -29,6 +29,7 @@ __all__ = [
     "Schema",
     "check_list",
     "fair_dtype",
+    "row_squares",
     "buffer_schema",
     "meta_schema",
     "sgd_schema",
@@ -491,3 +492,15 @@ def _are_apart(start: Array, length: Array, n_entries: int) -> bool:
     order = np.argsort(start[used], kind="stable")
     first, end = start[used][order], (start[used] + length[used])[order]
     return bool((start + length).max() <= n_entries) and bool((first[1:] >= end[:-1]).all())
+
+
+def row_squares(values: Array, columns: Array, start: Array, length: Array) -> Array:
+    """||x||^2 of sparse rows that lie apart; entries of a repeated column add up."""
+    row = np.repeat(np.arange(len(start)), length)
+    first = np.repeat(np.cumsum(length) - length, length)
+    where = np.repeat(start, length) + np.arange(len(row)) - first
+    order = np.lexsort((columns[where], row))
+    found, column, row = values[where][order], columns[where][order], row[order]
+    fresh = np.append(True, (row[1:] != row[:-1]) | (column[1:] != column[:-1]))[: len(row)]
+    sums = np.bincount(np.cumsum(fresh) - 1, found) if len(row) else np.zeros(0)
+    return np.bincount(row[fresh], sums * sums, minlength=len(start))
