@@ -180,13 +180,7 @@ class CachedMachine:
                 shape=(len(support), n_features),
             )
             vectors.check_format(full_check=True)
-        if kernel.name != "precomputed":
-            with np.errstate(over="ignore"):
-                sizes = kernel.diagonal(vectors)
-                # norms are computed in the type of the rows
-                sizes = np.append(sizes, kernels.Linear().diagonal(vectors).astype(vectors.dtype))
-            if not np.isfinite(sizes).all():
-                raise ValueError("the saved support vectors overflow the kernel")
+        check_sizes(kernel, vectors, vectors.dtype)
         votes, history = None, None
         if scalars["n_votes"] is not None:
             votes = [arrays[f"votes_{q}"] for q in range(scalars["n_votes"])]
@@ -337,6 +331,7 @@ class CachedLearner:
             )
         kernel = model._kernel_part().resolve(batch.X)
         rows = batch.X
+        check_sizes(kernel, rows, np.float32)  # columns are kept in float32
         if kernel.name == "precomputed":
             if rows.shape[0] != rows.shape[1]:
                 raise ValueError(
@@ -362,6 +357,20 @@ class CachedLearner:
             weights=weights,
             record=check_bool("record", model.record),
             progress=make_progress(model.verbose),
+        )
+
+
+def check_sizes(kernel: kernels.Kernel, rows: Any, dtype: Any) -> None:
+    """Raise ValueError where norms of the rows, or k(x, x), overflow `dtype`."""
+    if kernel.name in ("precomputed", "python"):
+        return
+    with np.errstate(over="ignore"):
+        squares = kernels.Linear().diagonal(rows).astype(dtype)
+        fits = np.isfinite(squares) & np.isfinite(kernel.diagonal(rows).astype(dtype))
+    if not fits.all():
+        raise ValueError(
+            f"row {int(np.argmin(fits))} is too large: its norm, or its kernel with itself, "
+            f"overflows {np.dtype(dtype)}; scale the rows"
         )
 
 

@@ -418,7 +418,7 @@ def buffer_schema(
         "a": Field("float", 1e-70, 1e70),
         "p": Field("float", -1e74, 1e74),
         "q": Field("float", 1e-70, 1e70),
-        "sq_f": Field("float", 0.0),
+        "sq_f": NUMBER,  # negative with a kernel that is not positive semi-definite
         "pi": NUMBER,
         "n": Field("int", 0, budget if budget >= 0 else LONGEST),
         "head": Field("int", 0, max(n - 1, 0)),
@@ -434,7 +434,7 @@ def buffer_schema(
         "start": ArrayField((n,), np.intp, 0 if sparse else -LONGEST, LONGEST),
         "length": ArrayField((n,), np.intp, 0 if sparse else -LONGEST, LONGEST),
         "sq": ArrayField((n,), real, 0.0),
-        "k_self": ArrayField((n,), np.float64, -big, big),
+        "k_self": ArrayField((n,)),
         "ids": ArrayField((n,), np.intp, 0, d - 1 if precomputed else LONGEST),
         "A": ArrayField((n, K), np.float64, -big, big),
         "B": ArrayField((n, K), np.float64, -big, big),

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from saved_models import KINDS, Y, learn, make, rows_of, scores
+from saved_models import DENSE, KINDS, Y, learn, make, rows_of, scores
 
 import osvm
 from osvm._compat import clone
@@ -99,3 +99,22 @@ def test_labels_of_wide_dtypes_come_back(width, tmp_path):
     again = through_file(model, tmp_path)
     assert again.classes_.tolist() == ["ja", "nein"]
     assert again.predict(rows_of("a")).tolist() == model.predict(rows_of("a")).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1e-30, 1e-15, 1e15, 1e20, 1e30])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "sigmoid", "polynomial", "cosine"])
+@pytest.mark.parametrize("solver", ["buffer", "ol_svm"])
+def test_rows_of_any_size_are_refused_or_come_back(solver, kernel, size, dtype, tmp_path):
+    model = osvm.KernelClassifier(kernel=kernel, gamma=1.0, solver=solver, random_state=0)
+    data = (DENSE * size).astype(dtype)
+    try:
+        model.fit(data, Y["binary"])
+    except ValueError as refusal:
+        text = str(refusal)
+    else:
+        again = through_file(model, tmp_path)
+        assert np.isfinite(scores(model, data)).all()
+        assert scores(again, data).tobytes() == scores(model, data).tobytes()
+        return
+    assert "scale" in text
