@@ -212,7 +212,7 @@ class CachedMachine:
         is_precomputed = kernel.name == "precomputed"
         most = AtMost(2**48)
         real, big = (np.float64, np.float32), 1e150
-        fields = {
+        fields: dict[str, ArrayField] = {
             "support": ArrayField((n,), np.intp, 0, n_features - 1 if is_precomputed else 2**48),
             "dual": ArrayField((K, n), np.float64, -big, big),
             "intercept": ArrayField((K,), np.float64, -big, big),
@@ -221,13 +221,13 @@ class CachedMachine:
         if scalars["sparse"]:
             index = (np.int32, np.int64)
             fields |= {
-                "vectors_data": ArrayField((most,), real, -big, big),
+                "vectors_data": ArrayField((most,), real),
                 "vectors_indices": ArrayField((most,), index, 0, n_features - 1),
                 "vectors_indptr": ArrayField((n + 1,), index, 0),
             }
         else:
             shape = (0, 0) if is_precomputed else (n, n_features)
-            fields["vectors"] = ArrayField(shape, real, -big, big)
+            fields["vectors"] = ArrayField(shape, real)
         check_list("history", scalars["history"] or [], Field("str"), most=100)
         for name in scalars["history"] or []:
             array = arrays.get(f"history_{name}")
@@ -364,6 +364,9 @@ def check_sizes(kernel: kernels.Kernel, rows: Any, dtype: Any) -> None:
     """Raise ValueError where norms of the rows, or k(x, x), overflow `dtype`."""
     if kernel.name in ("precomputed", "python"):
         return
+    gamma = getattr(kernel, "gamma", 1.0)
+    if gamma > np.finfo(dtype).max:
+        raise ValueError(f"gamma={gamma:g} overflows {np.dtype(dtype)}; scale the rows")
     with np.errstate(over="ignore"):
         squares = kernels.Linear().diagonal(rows).astype(dtype)
         fits = np.isfinite(squares) & np.isfinite(kernel.diagonal(rows).astype(dtype))

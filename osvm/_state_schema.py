@@ -404,7 +404,6 @@ def buffer_schema(
 ) -> Schema:
     """State of a `KernelState` with these arguments and `n` rows of `n_entries` values."""
     real = np.float64 if float64 else np.float32
-    limit = weight_limit(real)
     K, m = n_outputs, n_victims
     exact = Field("int", low=0, high=LONGEST)
     scalars = {
@@ -457,11 +456,11 @@ def buffer_schema(
         (lambda s, a: _are_births(a["birth"], s["births"]), "births are not distinct numbers"),
     ]
     if sparse:
-        arrays["values"] = ArrayField((n_entries,), real, -limit, limit)
+        arrays["values"] = ArrayField((n_entries,), real)
         arrays["columns"] = ArrayField((n_entries,), np.int32, 0, d - 1)
         rules.append((lambda s, a: _are_apart(a["start"], a["length"], n_entries), "rows overlap"))
     else:
-        arrays["X"] = ArrayField((n, d), real, -limit, limit)
+        arrays["X"] = ArrayField((n, d), real)
     if m:
         arrays |= {
             "victim_slot": ArrayField((m,), np.intp, -1, n - 1),
