@@ -231,7 +231,9 @@ class BufferSolver:
         elif scalars.pop("label_kernel"):
             label_kernel = arrays.pop("label_kernel")
             shape = (outputs, outputs)
-            schema = Schema("kernel machine", {}, {"label_kernel": ArrayField(shape, low=-1e100, high=1e100)})
+            schema = Schema(
+                "kernel machine", {}, {"label_kernel": ArrayField(shape, low=-1e100, high=1e100)}
+            )
             schema.check({}, {"label_kernel": label_kernel})
         return restore_machine(kernel, n_features, label_kernel, scalars, arrays)
 

@@ -180,6 +180,7 @@ class CachedMachine:
                 shape=(len(support), n_features),
             )
             vectors.check_format(full_check=True)
+        check_sizes(kernel, vectors, vectors.dtype)
         votes, history = None, None
         if scalars["n_votes"] is not None:
             votes = [arrays[f"votes_{q}"] for q in range(scalars["n_votes"])]
@@ -211,7 +212,7 @@ class CachedMachine:
         is_precomputed = kernel.name == "precomputed"
         most = AtMost(2**48)
         real, big = (np.float64, np.float32), 1e150
-        fields = {
+        fields: dict[str, ArrayField] = {
             "support": ArrayField((n,), np.intp, 0, n_features - 1 if is_precomputed else 2**48),
             "dual": ArrayField((K, n), np.float64, -big, big),
             "intercept": ArrayField((K,), np.float64, -big, big),
@@ -220,19 +221,19 @@ class CachedMachine:
         if scalars["sparse"]:
             index = (np.int32, np.int64)
             fields |= {
-                "vectors_data": ArrayField((most,), real, -big, big),
+                "vectors_data": ArrayField((most,), real),
                 "vectors_indices": ArrayField((most,), index, 0, n_features - 1),
                 "vectors_indptr": ArrayField((n + 1,), index, 0),
             }
         else:
             shape = (0, 0) if is_precomputed else (n, n_features)
-            fields["vectors"] = ArrayField(shape, real, -big, big)
+            fields["vectors"] = ArrayField(shape, real)
         check_list("history", scalars["history"] or [], Field("str"), most=100)
         for name in scalars["history"] or []:
             array = arrays.get(f"history_{name}")
             dtypes = (np.float64, np.int64, np.int32, np.bool_)
-            shape = (most,) * getattr(array, "ndim", 1)
-            fields[f"history_{name}"] = ArrayField(shape, dtypes)
+            lengths = (most,) * getattr(array, "ndim", 1)
+            fields[f"history_{name}"] = ArrayField(lengths, dtypes)
         if scalars["n_votes"] not in (None, K):
             raise ValueError(f"votes of {scalars['n_votes']} outputs, where there are {K}")
         for q in range(scalars["n_votes"] or 0):
@@ -246,8 +247,8 @@ class CachedMachine:
             if len(places) and not (
                 0 <= places.min() <= places.max() < n
                 and (places == np.floor(places)).all()
-                and 0 <= survived.min()
-                and 0 < survived.sum()
+                and survived.min() >= 0
+                and survived.sum() > 0
             ):
                 raise ValueError("the saved votes name a vector that is not there")
 
@@ -330,6 +331,7 @@ class CachedLearner:
             )
         kernel = model._kernel_part().resolve(batch.X)
         rows = batch.X
+        check_sizes(kernel, rows, np.float32)  # columns are kept in float32
         if kernel.name == "precomputed":
             if rows.shape[0] != rows.shape[1]:
                 raise ValueError(
@@ -355,6 +357,23 @@ class CachedLearner:
             weights=weights,
             record=check_bool("record", model.record),
             progress=make_progress(model.verbose),
+        )
+
+
+def check_sizes(kernel: kernels.Kernel, rows: Any, dtype: Any) -> None:
+    """Raise ValueError where norms of the rows, or k(x, x), overflow `dtype`."""
+    if kernel.name in ("precomputed", "python"):
+        return
+    gamma = getattr(kernel, "gamma", 1.0)
+    if gamma > np.finfo(dtype).max:
+        raise ValueError(f"gamma={gamma:g} overflows {np.dtype(dtype)}; scale the rows")
+    with np.errstate(over="ignore"):
+        squares = kernels.Linear().diagonal(rows).astype(dtype)
+        fits = np.isfinite(squares) & np.isfinite(kernel.diagonal(rows).astype(dtype))
+    if not fits.all():
+        raise ValueError(
+            f"row {int(np.argmin(fits))} is too large: its norm, or its kernel with itself, "
+            f"overflows {np.dtype(dtype)}; scale the rows"
         )
 
 

@@ -16,7 +16,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from osvm._state_schema import buffer_schema
+from osvm._state_schema import buffer_schema, row_squares
 
 from osvm._expansion cimport (
     EVICT_CHANGE, EVICT_COEFFICIENT, EVICT_OLDEST, EVICT_TERM, N_VICTIMS, Sums, kappa_times,
@@ -446,9 +446,26 @@ cdef class KernelState:
             n_entries=0 if values is None else len(values),
             precomputed=self.kernel.kind == KERNEL_PRECOMPUTED)
 
+    def _check_norms(self, arrays):
+        """Raise ValueError unless saved norms and k(x, x) are those of the rows."""
+        if not self.kernel.uses_dots or len(arrays["sq"]) == 0:
+            return
+        with np.errstate(over="ignore"):
+            if self.sparse:
+                sq = row_squares(arrays["values"], arrays["columns"], arrays["start"],
+                                 arrays["length"])
+            else:
+                sq = np.einsum("ij,ij->i", arrays["X"], arrays["X"], dtype=np.float64)
+        # of the norm before, or after, it was rounded to the type of the rows
+        own = [np.isclose([self.kernel.self_value(x) for x in squares.tolist()],
+                          arrays["k_self"], 1e-3, 1e-30) for squares in (sq, arrays["sq"])]
+        if not (np.allclose(sq, arrays["sq"], 1e-3, 1e-30) and (own[0] | own[1]).all()):
+            raise ValueError("the saved kernel machine is inconsistent: norms are not the rows'")
+
     def set_state(self, scalars, arrays):
         """Restore what `get_state` gave; ValueError, and no change, when it does not fit."""
         self.schema(scalars, arrays).check(scalars, arrays)
+        self._check_norms(arrays)
         cdef Py_ssize_t n = scalars["n"], m = scalars["n_victims"], K = self.buf.K
         cdef Py_ssize_t k
         a = self._arrays

@@ -155,7 +155,9 @@ class LabelIndex:
         words = dtype.kind in "USO"
         valid = str if words else (int, float)
         if not labels or not all(isinstance(label, valid) for label in labels):
-            raise ValueError(f"labels of dtype {dtype} must be {'strings' if words else 'numbers'}")
+            raise ValueError(
+                f"labels of dtype {dtype} must be {'strings' if words else 'numbers'}"
+            )
         if dtype.kind == "S":
             labels = [label.encode("latin-1") for label in labels]
         classes = np.array(labels, dtype=fair_dtype(dtype, labels))

@@ -302,9 +302,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         """The sigmoids to learn beside the weights; none but for `probability=True`."""
         return None
 
-    def _warm_learner(
-        self, source: RowSource, n_out: int
-    ) -> tuple[SGDLearner, Plan] | None:
+    def _warm_learner(self, source: RowSource, n_out: int) -> tuple[SGDLearner, Plan] | None:
         """Learner and plan to go on from, with `warm_start` and an unchanged problem."""
         if not self.warm_start or "_learner" not in self.__dict__:
             return None

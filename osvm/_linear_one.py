@@ -194,8 +194,15 @@ def _one_row(x: Any, values: Any, n_features: int) -> sp.csr_matrix:
                 f"a feature is named {odd!r}: features are column numbers; turn names into "
                 "numbers first, e.g. with sklearn.feature_extraction.FeatureHasher"
             )
-        columns = np.fromiter(x.keys(), dtype=np.int64, count=len(x))
-        values = np.fromiter(x.values(), dtype=np.float64, count=len(x))
+        try:
+            columns = np.fromiter(x.keys(), dtype=np.int64, count=len(x))
+        except OverflowError:
+            worst = max(x, key=abs)
+            raise ValueError(f"there is no column {worst} in {n_features} features") from None
+        try:
+            values = np.fromiter(x.values(), dtype=np.float64, count=len(x))
+        except OverflowError:
+            raise ValueError("a value is too large for a float64") from None
     else:
         if values is None:
             raise ValueError("give the values that belong to the columns, or one dict for both")

@@ -104,12 +104,11 @@ class LinearState(PlanParams, OnlineEstimator):
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
         self._check_scalars(scalars, {**_STATE, **self._state_fields})
         arrays = dict(arrays)
-        platt = arrays.pop("platt", None)
+        sigmoids = arrays.pop("platt", None)
         plan = self._restored_plan(scalars, arrays, arrays.pop("delta", None))
         n_features, n_out = scalars["n_features_in"], scalars["n_out"]
         self._check_outputs(scalars, plan)
-        if platt is not None:
-            platt = Platt.from_state(platt, n_out)
+        platt = None if sigmoids is None else Platt.from_state(sigmoids, n_out)
         # before memory is allocated for what the header says
         plan.schema(n_features, n_out, scalars["dtype"]).check_layout(scalars["learner"], arrays)
         learner = plan.learner(n_features, n_out, scalars["dtype"])
@@ -193,15 +192,14 @@ class LinearState(PlanParams, OnlineEstimator):
                 "mid-stream: use fit"
             )
         if _kind(plan) != _kind(old):
-            raise ValueError(
-                "schedule='smd' cannot be swapped with others in mid-stream: use fit"
-            )
+            raise ValueError("schedule='smd' cannot be swapped with others in mid-stream: use fit")
         same = all(
             getattr(plan, f.name) == getattr(old, f.name)
             for f in dataclasses.fields(Plan)
             if f.name not in ("t0", "intercept_step", "delta")
         )
-        if same and (plan.delta is old.delta or np.array_equal(plan.delta, old.delta)):
+        deltas: Any = plan.delta, old.delta
+        if same and (plan.delta is old.delta or np.array_equal(*deltas)):
             self._keep_plan_values()
             return learner, old
         if (plan.schedule, plan.reg) == (old.schedule, old.reg):

@@ -153,8 +153,11 @@ cdef bint open_dict(Example *example, dict x) except -1:
             raise TypeError(
                 f"a feature is named {<object> key!r}: features are column numbers; turn "
                 "names into numbers first, e.g. with sklearn.feature_extraction.FeatureHasher")
-        example.columns[k] = <object> key
-        example.numbers[k] = <object> value
+        try:
+            example.columns[k] = <object> key
+            example.numbers[k] = <object> value
+        except OverflowError:       # the general path names it
+            return False
         if not 0 <= example.columns[k] < rows.n_features or not isfinite(example.numbers[k]):
             return False
         k += 1

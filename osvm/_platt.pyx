@@ -20,6 +20,7 @@ _STATE = ArrayField((AtMost(2**31), 6), np.float64, -1e100, 1e100)
 
 cdef double MEMORY = 5000.0     # examples; how fast old scores are forgotten
 cdef double RIDGE = 1.0         # curvature of the prior a = 1, c = 0
+cdef double HUGE_SCORE = 1e40
 cdef double LARGEST = 0.5       # step of a or c for one example
 
 
@@ -33,6 +34,8 @@ cdef inline double sigmoid(double z) noexcept nogil:
 cdef void learn_one(double *s, double f, double target) noexcept nogil:
     """One Newton step; s = (a, c, h_aa, h_ac, h_cc, n)."""
     cdef double keep, p, slope, weight, g_a, g_c, det, step_a, step_c, largest
+    if not fabs(f) < HUGE_SCORE:    # NaN, or beyond what the curvature can hold
+        return
     s[5] += 1.0
     keep = 1.0 - 1.0 / (MEMORY if s[5] > MEMORY else s[5] + 1.0)
     # The first examples are all kept: forgetting begins when there is enough.

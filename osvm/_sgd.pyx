@@ -505,8 +505,6 @@ cdef class SGDLearner:
         old = self.n_out
         if n_out <= max(old, 2):
             raise ValueError(f"cannot go from {old} to {n_out} outputs")
-        if self.pending:
-            raise ValueError("a mini-batch is pending: flush it first")
         if old == 1:
             # The one score of a binary model is the second label's, and minus the first's.
             weights = ScaledMatrix.from_binary(self.weights, n_out)
@@ -519,4 +517,10 @@ cdef class SGDLearner:
         wide.intercept_sum[:len(keep)] = self.intercept_sum[keep] * sign
         wide.t, wide.seen = self.t, self.seen
         wide.loss_sum, wide.error_sum = self.loss_sum, self.error_sum
+        if self.options.batch_size > 1:     # an open mini-batch goes on
+            wide._grad[:, :len(keep)] = self._grad[:, keep] * sign.astype(self._grad.dtype)
+            wide._grad_b[:len(keep)] = self._grad_b[keep] * sign
+            wide._touched[:] = self._touched
+            wide.n_touched, wide.touched_all = self.n_touched, self.touched_all
+            wide.pending, wide.batch_pull = self.pending, self.batch_pull
         return wide

@@ -29,6 +29,7 @@ __all__ = [
     "Schema",
     "check_list",
     "fair_dtype",
+    "row_squares",
     "buffer_schema",
     "meta_schema",
     "sgd_schema",
@@ -83,15 +84,16 @@ class Field:
                 isinstance(value, numbers.Integral) and value in (0, 1)
             )
             return None if is_flag else f"must be true or false, got {value!r:.60}"
+        number: Any = value
         whole = self.kind == "int"
         if isinstance(value, (bool, np.bool_)) or not isinstance(
             value, numbers.Integral if whole else numbers.Real
         ):
             return f"must be a {'whole ' * whole}number, got {value!r:.60}"
         # Integers beyond the range of float64 compare without conversion.
-        if value != value or not self.low <= value <= self.high or abs(value) == math.inf:
+        if number != number or not self.low <= number <= self.high or abs(number) == math.inf:
             return f"must be a finite number in [{self.low:g}, {self.high:g}], got {value!r:.60}"
-        if self.kind == "count" and value != int(value):
+        if self.kind == "count" and number != int(number):
             return f"must be a whole number, got {value!r:.60}"
         return None
 
@@ -253,7 +255,7 @@ def weight_limit(dtype: Any) -> float:
 
 def _in_range(scalars: dict[str, Any], arrays: dict[str, Array], prefix: str) -> bool:
     """Whether every scale is within [low, high]."""
-    scale = arrays.get(f"{prefix}scale", scalars.get(f"{prefix}scale"))
+    scale: Any = arrays.get(f"{prefix}scale", scalars.get(f"{prefix}scale"))
     size = np.abs(scale)
     # One rounding of a scale that was moved together with its bounds.
     low, high = scalars[f"{prefix}low"] * 0.999, scalars[f"{prefix}high"] * 1.001
@@ -264,7 +266,7 @@ def _has_accumulator(scalars: dict[str, Any], arrays: dict[str, Array], prefix: 
     """Averaging implies an accumulator."""
     if f"{prefix}u" in arrays:
         return True
-    sums = arrays.get(f"{prefix}avg_scale", scalars.get(f"{prefix}avg_scale"))
+    sums: Any = arrays.get(f"{prefix}avg_scale", scalars.get(f"{prefix}avg_scale"))
     return not (
         scalars[f"{prefix}averaging"]
         or scalars[f"{prefix}avg_count"]
@@ -342,9 +344,7 @@ def sgd_schema(
     return Schema("linear learner", scalars, arrays, rules)
 
 
-def meta_schema(
-    dim: int, n_out: int, dtype: Any, *, per_coordinate: bool, reg: float
-) -> Schema:
+def meta_schema(dim: int, n_out: int, dtype: Any, *, per_coordinate: bool, reg: float) -> Schema:
     """State of an `SMDLearner` (`per_coordinate`) or `SVMDLearner`."""
     limit = weight_limit(np.float64)
     # Steps are capped at 1/reg, rounded to float32 perhaps.
@@ -404,7 +404,6 @@ def buffer_schema(
 ) -> Schema:
     """State of a `KernelState` with these arguments and `n` rows of `n_entries` values."""
     real = np.float64 if float64 else np.float32
-    limit = weight_limit(real)
     K, m = n_outputs, n_victims
     exact = Field("int", low=0, high=LONGEST)
     scalars = {
@@ -418,7 +417,7 @@ def buffer_schema(
         "a": Field("float", 1e-70, 1e70),
         "p": Field("float", -1e74, 1e74),
         "q": Field("float", 1e-70, 1e70),
-        "sq_f": Field("float", 0.0),
+        "sq_f": NUMBER,  # negative with a kernel that is not positive semi-definite
         "pi": NUMBER,
         "n": Field("int", 0, budget if budget >= 0 else LONGEST),
         "head": Field("int", 0, max(n - 1, 0)),
@@ -434,7 +433,7 @@ def buffer_schema(
         "start": ArrayField((n,), np.intp, 0 if sparse else -LONGEST, LONGEST),
         "length": ArrayField((n,), np.intp, 0 if sparse else -LONGEST, LONGEST),
         "sq": ArrayField((n,), real, 0.0),
-        "k_self": ArrayField((n,), np.float64, -big, big),
+        "k_self": ArrayField((n,)),
         "ids": ArrayField((n,), np.intp, 0, d - 1 if precomputed else LONGEST),
         "A": ArrayField((n, K), np.float64, -big, big),
         "B": ArrayField((n, K), np.float64, -big, big),
@@ -447,21 +446,21 @@ def buffer_schema(
     }
     rules: list[Rule] = [
         (
-            lambda s, a: (s["n_outputs"], s["float64"], s["sparse"], s["trace"])
-            == (K, float64, sparse, trace),
+            lambda s, a: (
+                (s["n_outputs"], s["float64"], s["sparse"], s["trace"])
+                == (K, float64, sparse, trace)
+            ),
             "the state belongs to another kind of kernel machine",
         ),
         (lambda s, a: s["head"] == 0 or n == budget, "a buffer that is not full has no head"),
         (lambda s, a: _are_births(a["birth"], s["births"]), "births are not distinct numbers"),
     ]
     if sparse:
-        arrays["values"] = ArrayField((n_entries,), real, -limit, limit)
+        arrays["values"] = ArrayField((n_entries,), real)
         arrays["columns"] = ArrayField((n_entries,), np.int32, 0, d - 1)
-        rules.append(
-            (lambda s, a: _are_apart(a["start"], a["length"], n_entries), "rows overlap")
-        )
+        rules.append((lambda s, a: _are_apart(a["start"], a["length"], n_entries), "rows overlap"))
     else:
-        arrays["X"] = ArrayField((n, d), real, -limit, limit)
+        arrays["X"] = ArrayField((n, d), real)
     if m:
         arrays |= {
             "victim_slot": ArrayField((m,), np.intp, -1, n - 1),
@@ -492,3 +491,15 @@ def _are_apart(start: Array, length: Array, n_entries: int) -> bool:
     order = np.argsort(start[used], kind="stable")
     first, end = start[used][order], (start[used] + length[used])[order]
     return bool((start + length).max() <= n_entries) and bool((first[1:] >= end[:-1]).all())
+
+
+def row_squares(values: Array, columns: Array, start: Array, length: Array) -> Array:
+    """||x||^2 of sparse rows that lie apart; entries of a repeated column add up."""
+    row = np.repeat(np.arange(len(start)), length)
+    first = np.repeat(np.cumsum(length) - length, length)
+    where = np.repeat(start, length) + np.arange(len(row)) - first
+    order = np.lexsort((columns[where], row))
+    found, column, row = values[where][order], columns[where][order], row[order]
+    fresh = np.append(True, (row[1:] != row[:-1]) | (column[1:] != column[:-1]))[: len(row)]
+    sums = np.bincount(np.cumsum(fresh) - 1, found) if len(row) else np.zeros(0)
+    return np.bincount(row[fresh], sums * sums, minlength=len(start))

@@ -179,6 +179,11 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         )
 
     def _store(self, X: Any, source: Any, state: AlmaState, index: LabelIndex, seen: int) -> None:
+        if not (np.abs(state.raw).max() < _LARGEST and np.isfinite(state.weights()).all()):
+            raise ValueError(
+                "the weights overflowed: norms of rows are too small or too large; "
+                "scale the rows (e.g. to unit norm)"
+            )
         with self._lock.changing():
             self._set_features(X, source)
             self._index = index
@@ -240,6 +245,7 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
             self._state = _restored(self.coef_.shape, numbers, arrays)
 
 
+_LARGEST = 1e150  # of theta
 _FIELDS = {
     "p": Field("float", 2.0, 1e6),
     "slack": Field("float", 1e-300, 1.0),
@@ -255,7 +261,7 @@ def _restored(
     """The state with these numbers and arrays; ValueError when there is none."""
     outputs = shape[:1]
     fields = {
-        "raw": ArrayField(shape, np.float64, -1e150, 1e150),
+        "raw": ArrayField(shape, np.float64, -_LARGEST, _LARGEST),
         "scale": ArrayField(outputs, np.float64, 1e-12, 1e12),
         "power": ArrayField(outputs, np.float64, 0.0),
         "count": ArrayField(outputs, np.float64, 1.0, 2.0**53),

@@ -115,10 +115,13 @@ def _recipe(name):
     return made.set_params(random_state=3) if "random_state" in made.get_params() else made
 
 
-def _target_of(model):
-    name = type(model).__name__
-    return {"LinearRegressor": "number", "KernelRegressor": "number", "LinearNovelty": "novel",
-            "KernelNovelty": "novel", "MultilabelClassifier": "sets"}.get(name, "binary")  # fmt: skip
+TARGETS = {
+    "LinearRegressor": "number",
+    "KernelRegressor": "number",
+    "LinearNovelty": "novel",
+    "KernelNovelty": "novel",
+    "MultilabelClassifier": "sets",
+}
 
 
 def _kinds():
@@ -149,7 +152,7 @@ def _kinds():
         if inspect.isfunction(getattr(recipes, name)):
             kinds[f"recipes.{name}"] = (
                 functools.partial(_recipe, name),
-                _target_of(_recipe(name)),
+                TARGETS.get(type(_recipe(name)).__name__, "binary"),
             )
     return kinds
 

@@ -248,3 +248,14 @@ def test_one_example_before_any_was_learnt_singly(name, fitted):
         assert model.predict_one(columns, row) == model.predict(row[None])[0]
         ask = model.predict if "regressor" in name else model.decision_function
         assert model.score_one(columns, row) == pytest.approx(ask(row[None])[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("example", [{10**20: 1.0}, {-(10**20): 1.0}, {1: 10**400}])
+def test_numbers_beyond_64_bits_are_refused(example):
+    model = LinearClassifier().learn_one({1: 1.0}, "a", n_features=5)
+    model.learn_one({2: 1.0}, "b").predict_one({1: 1.0})
+    before = model.coef_.tobytes()
+    for call in (lambda: model.learn_one(example, "a"), lambda: model.predict_one(example)):
+        with pytest.raises(ValueError, match=r"no column|too large"):
+            call()
+    assert model.coef_.tobytes() == before
