@@ -140,5 +140,4 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True):
     else:
         taken = RowSource.csr(values, columns, ends, X.rows.n_features, factors)
     taken.largest = X.largest if X.largest >= 0.0 else largest_magnitude(taken)
-    taken.values_checked = X.values_checked
     return taken, sq_norms

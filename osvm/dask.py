@@ -147,7 +147,7 @@ def _mixed(before: Any, models: list[Any]) -> Any:
     first.weights.set_array(weights)
     first.intercept[:] = intercept
     # Every worker made its own steps: the schedule moves on by as many as one of them.
-    first.t = float(np.mean([learner.t for learner in learners]))
+    first.t = float(round(np.mean([learner.t for learner in learners])))
     # Every worker began with the totals of all rounds so far, which count once.
     first.seen = seen + float(rows.sum())
     for name in ("loss_sum", "error_sum"):
