@@ -140,16 +140,18 @@ class OnlineEstimator(Locked, BaseEstimator):
             "feature_names_in": None if names is None else names.tolist(),
         }
 
-    def _check_scalars(self, scalars: Any, fields: dict[str, Field]) -> None:
+    @staticmethod
+    def _check_scalars(scalars: Any, fields: dict[str, Field]) -> None:
         """Raise ValueError unless the scalars are those of every estimator and `fields`."""
         Schema("model", {**_BASE_FIELDS, **fields}, {}).check_layout(scalars, {})
-        feature_names = scalars["feature_names_in"]
-        if feature_names is not None:
+        names = scalars["feature_names_in"]
+        if names is not None:
             n = scalars["n_features_in"]
-            check_list("feature_names_in", feature_names, Field("str"), most=n, least=n)
+            check_list("feature names", names, Field("str"), most=n, least=n)
 
     def _set_base_state(self, scalars: dict[str, Any]) -> None:
-        """Restore what `_get_base_state` gave, which `_check_state` has found valid."""
+        """Restore what `_get_base_state` gave."""
+        self._check_scalars({name: scalars[name] for name in _BASE_FIELDS if name in scalars}, {})
         names = scalars["feature_names_in"]
         t = scalars["t"]
         self.t_ = int(t) if t == int(t) else t

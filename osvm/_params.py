@@ -25,6 +25,9 @@ __all__ = [
 ]
 
 
+LARGEST_INTEGER = 2**62  # what compiled code counts with, and room to add
+
+
 def check_number(
     name: str,
     value: Any,
@@ -101,7 +104,9 @@ def check_integer(
         and (low is None or int(value) >= low)
         and (high is None or int(value) <= high)
     ):
-        return int(value)
+        if abs(int(value)) <= LARGEST_INTEGER:
+            return int(value)
+        high = LARGEST_INTEGER
     raise _refusal(name, value, "integer", low, high, False, False, none)
 
 

@@ -192,6 +192,15 @@ def test_numbers():
         check_number("x", "a", none=True)
 
 
+@pytest.mark.parametrize("value", [2**63, -(2**63), 10**400])
+def test_numbers_that_no_machine_holds_are_refused(value):
+    with pytest.raises(ValueError, match="n must be an integer"):
+        check_integer("n", value)
+    if abs(value) > 1e300:
+        with pytest.raises(ValueError, match="x must be a number"):
+            check_number("x", value)
+
+
 def test_integers_bools_choices():
     assert check_integer("n", np.int64(3), 1) == 3
     assert check_integer("n", None, none=True) is None
