@@ -31,7 +31,6 @@ DIRECTIVES = {
     "initializedcheck": DEBUG,
     "cdivision": True,
     "embedsignature": True,
-    "freethreading_compatible": True,
 }
 
 # No -ffast-math (it changes subnormals for the whole process) and no

@@ -20,7 +20,7 @@ from asv_bench.common import ROWS, interleaved, ratio, rcv1_like
 from asv_bench.report import Report, make_parser
 from osvm import LinearClassifier
 from osvm._input.validate import check_X
-from osvm.linear.training import ONE_THREAD, learn
+from osvm.linear.training import learn
 
 BLOCKS = (100, 1000, 10_000)
 LOSSES = ("hinge", "logistic", "squared_hinge")
@@ -41,7 +41,7 @@ def stream(n_rows: int, block: int, loss: str, n_out: int) -> dict[str, Callable
     def work(undo: bool) -> None:
         for rows, codes in parts:
             learn(
-                learners[undo], rows, codes, None, 0, rows.n_rows, None, None, ONE_THREAD,
+                learners[undo], rows, codes, None, 0, rows.n_rows, None, None,
                 plan.curvature, undo,
             )  # fmt: skip
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from osvm._input.labels import RunningBalance
 from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import SGDLearner
 
@@ -41,11 +42,13 @@ def fit(
     Parameters
     ----------
     model : LinearClassifier or LinearRegressor
-        Fitted or not; it is changed in place.  Without averaging and mini-batches.
+        Fitted or not; it is changed in place.  Without averaging, mini-batches,
+        probabilities and `record`.
     blocks : iterable of callables, or of dask delayed objects
         Each gives (X, y) when called or computed, on the worker.
     classes : array, optional
-        All labels; a classifier that is not fitted yet needs them.
+        All labels.  Without them all blocks of a classifier must have the same labels, or
+        labels that the model knows already.
     rounds : int
         Passes over all blocks.
     client : distributed.Client, optional
@@ -76,17 +79,18 @@ def fit(
         from distributed import get_client
 
         client = get_client()
-    current = copy.deepcopy(model)
-    for number in range(rounds):
-        futures = [_submit(client, current, block, classes) for block in blocks]
-        parts = client.gather(futures)
-        seen, loss = current.__dict__.get("t_", 0), 0.0
-        current = _mixed([learnt for learnt, _ in parts], seen)
-        rows = sum(n for _, (n, _) in parts)
-        loss = sum(total for _, (_, total) in parts) / rows
-        if verbose:
-            print(f"round {number + 1}: {rows} rows, average loss {loss:.6f}", file=sys.stderr)
-    model.__dict__.update(current.__dict__)
+    with model._lock.writing():
+        current = copy.deepcopy(model)
+        for number in range(rounds):
+            futures = [_submit(client, current, block, classes) for block in blocks]
+            before, current = current, _mixed(current, client.gather(futures))
+            if verbose:
+                rows = current.t_ - before.__dict__.get("t_", 0)
+                loss = (current._learner.loss_sum - _total(before, "loss_sum")) / rows
+                print(f"round {number + 1}: {rows} rows, average loss {loss:.6f}", file=sys.stderr)
+        with model._lock.changing():
+            model.__dict__.update(current.__dict__)
+            model._changed()
     return model
 
 
@@ -103,38 +107,75 @@ def _learn(model: Any, load: Callable[[], tuple[Any, Any]], classes: Any) -> Any
 
 
 def _learn_rows(model: Any, rows: tuple[Any, Any], classes: Any) -> Any:
-    """The model after one pass, with the rows learnt and the sum of their losses."""
+    """The model after one pass."""
     X, y = rows
     model = copy.deepcopy(model)
-    before = 0.0
-    if "_learner" in model.__dict__:
-        before = model._learner.loss_sum
     if classes is None:
         model.partial_fit(X, y)
     else:
         model.partial_fit(X, y, classes=classes)
-    return model, (X.shape[0], model._learner.loss_sum - before)
+    return model
 
 
-def _mixed(models: list[Any], seen: int) -> Any:
-    """The average of models that went on from one, weighted by the rows of each."""
+def _total(model: Any, name: str) -> float:
+    """A running total of the model's learner; 0 before the first example."""
+    learner = model.__dict__.get("_learner")
+    return 0.0 if learner is None else float(getattr(learner, name))
+
+
+def _mixed(before: Any, models: list[Any]) -> Any:
+    """The average of models that went on from `before`, weighted by the rows of each."""
+    seen = before.__dict__.get("t_", 0)
     rows = np.array([model.t_ - seen for model in models], dtype=np.float64)
     learners = [model._learner for model in models]
-    first = learners[0]
-    if not isinstance(first, SGDLearner) or models[0]._averaged or first.pending_examples:
-        raise ValueError("osvm.dask.fit needs plain steps: no average, no batch_size, no 'smd'")
-    for model in models[1:]:
-        if model._learner.weights.n_out != first.weights.n_out:
-            raise ValueError("the blocks have other labels than each other: give classes=")
+    mixed, first = models[0], learners[0]
+    if (
+        not isinstance(first, SGDLearner)
+        or mixed._averaged
+        or first.pending_examples
+        or mixed.record
+        or getattr(mixed, "probability", False)
+    ):
+        raise ValueError(
+            "osvm.dask.fit needs plain steps: no average, no batch_size, no 'smd', no "
+            "probability, no record"
+        )
+    _check_labels(models)
     share = rows / rows.sum()
     weights = sum(part * learner.weights.array() for part, learner in zip(share, learners))
     intercept = sum(part * learner.intercept for part, learner in zip(share, learners))
     first.weights.set_array(weights)
     first.intercept[:] = intercept
     # Every worker made its own steps: the schedule moves on by as many as one of them.
-    first.t = float(np.mean([learner.t for learner in learners]))
+    first.t = float(round(np.mean([learner.t for learner in learners])))
+    # Every worker began with the totals of all rounds so far, which count once.
     first.seen = seen + float(rows.sum())
-    first.loss_sum = sum(learner.loss_sum for learner in learners)
-    first.error_sum = sum(learner.error_sum for learner in learners)
-    models[0]._changed()
-    return models[0]
+    for name in ("loss_sum", "error_sum"):
+        start = _total(before, name)
+        setattr(first, name, start + sum(getattr(learner, name) - start for learner in learners))
+    if "_balance" in mixed.__dict__:
+        old = before.__dict__.get("_balance")
+        counts = sum(model._balance.counts for model in models)
+        if old is not None:
+            counts[: len(old.counts)] -= (len(models) - 1) * old.counts
+        mixed._balance = RunningBalance(counts)
+    mixed._changed()
+    return mixed
+
+
+def _check_labels(models: list[Any]) -> None:
+    """Weights can be averaged only where they belong to the same labels in the same order."""
+    first = models[0].__dict__.get("_index")
+    for number, model in enumerate(models):
+        index = model.__dict__.get("_index")
+        if index != first:
+            raise ValueError(
+                f"with block {number} the model has the labels {_shown(index)}, with block 0 "
+                f"{_shown(first)}: name all labels, osvm.dask.fit(..., classes=...)"
+            )
+
+
+def _shown(index: Any) -> str:
+    labels = index.classes.tolist()
+    more = f" and {len(labels) - 20} more" if len(labels) > 20 else ""
+    return f"{labels[:20]}{more}"

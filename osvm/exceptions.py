@@ -15,4 +15,8 @@ class ConversionWarning(UserWarning):
 
 
 class ConvergenceWarning(UserWarning):
-    """A solver stopped at its limit of epochs, short of the accuracy asked for."""
+    """A fit stopped short of what was asked for, or has learnt nothing.
+
+    A solver that stops at its limit of epochs, short of its tolerance; a linear model that
+    is no better on its training rows than a constant answer.
+    """

@@ -5,10 +5,11 @@ keeps to two orders:
 
 1. check everything (`_check_X`, `osvm._input.validate`, `osvm._input.parameters`,
    `osvm._input.labels`), then compute, then store: an error leaves the model exactly
-   as it was (a linear `fit` lets learning show values that are not finite, and
-   stores nothing then);
+   as it was;
 2. what was fitted can be taken out and put back: `_get_state` and `_set_state`
-   are what model files and checkpoints are made of.
+   are what model files and checkpoints are made of;
+3. who reads holds the model's lock (``with self._lock``), who changes it too
+   (``with self._lock.changing()``), see `osvm._estimator.lock`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._estimator.compat import BaseEstimator, check_is_fitted
+from osvm._estimator.lock import Locked
 from osvm._input import validate
 from osvm._input.labels import LabelIndex, RunningBalance, check_class_weight, resolve_class_weight
 from osvm._input.parameters import (
@@ -32,6 +34,7 @@ from osvm._input.parameters import (
     restore_generator,
 )
 from osvm._input.rows import RowSource
+from osvm._input.schema import Field, Schema, check_list
 
 __all__ = [
     "LabelIndex",
@@ -49,15 +52,23 @@ __all__ = [
     "restore_generator",
 ]
 
+_BASE_FIELDS = {
+    "t": Field("float", 0, 2.0**53),
+    "n_features_in": Field("int", 1, 2**48),
+    "feature_names_in": Field("list", none=True),
+}
 State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
 
-class OnlineEstimator(BaseEstimator):
+class OnlineEstimator(Locked, BaseEstimator):
     """Base of all estimators.
 
     A fitted estimator has `t_` (examples seen), `n_features_in_`, and
     `feature_names_in_` when it was fitted on a frame with string column names.
     """
+
+    def __init__(self) -> None:
+        """An estimator without parameters, whose signature can be inspected."""
 
     # ------------------------------------------------------------------- data
 
@@ -67,7 +78,6 @@ class OnlineEstimator(BaseEstimator):
         *,
         reset: bool = False,
         allow_empty: bool = False,
-        look_at_values: bool = True,
     ) -> tuple[RowSource, Any]:
         """Open X; unless `reset`, it must have the columns that the model knows.
 
@@ -77,12 +87,7 @@ class OnlineEstimator(BaseEstimator):
         known = self.__dict__
         name = type(self).__name__
         if reset or "n_features_in_" not in known:
-            return validate.check_X(
-                X,
-                estimator_name=name,
-                allow_empty=allow_empty,
-                look_at_values=look_at_values,
-            )
+            return validate.check_X(X, estimator_name=name, allow_empty=allow_empty)
         names = validate.feature_names(X)
         expected = known.get("feature_names_in_")
         if names is not None or expected is not None:
@@ -135,19 +140,32 @@ class OnlineEstimator(BaseEstimator):
             "feature_names_in": None if names is None else names.tolist(),
         }
 
+    @staticmethod
+    def _check_scalars(scalars: Any, fields: dict[str, Field]) -> None:
+        """Raise ValueError unless the scalars are those of every estimator and `fields`."""
+        Schema("model", {**_BASE_FIELDS, **fields}, {}).check_layout(scalars, {})
+        names = scalars["feature_names_in"]
+        if names is not None:
+            n = scalars["n_features_in"]
+            check_list("feature names", names, Field("str"), most=n, least=n)
+
     def _set_base_state(self, scalars: dict[str, Any]) -> None:
         """Restore what `_get_base_state` gave."""
-        n_features = check_integer("n_features_in", scalars["n_features_in"], 1)
-        t = check_number("t", scalars["t"], 0)
+        self._check_scalars({name: scalars[name] for name in _BASE_FIELDS if name in scalars}, {})
         names = scalars["feature_names_in"]
-        if names is not None and len(names) != n_features:
-            raise ValueError(f"{len(names)} feature names for {n_features} features")
+        t = scalars["t"]
         self.t_ = int(t) if t == int(t) else t
-        self.n_features_in_ = n_features
+        self.n_features_in_ = int(scalars["n_features_in"])
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif "feature_names_in_" in self.__dict__:
             del self.feature_names_in_
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # For pickles and copies: `__getstate__` reads the model.  Protocols 0 and 1 would
+        # want to pickle the compiled base class.
+        with self._lock:
+            return super().__reduce_ex__(max(int(protocol), 2))
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file that `osvm.load` reads.

@@ -16,11 +16,11 @@ __all__ = ["Team", "resolve_jobs"]
 
 def resolve_jobs(n_jobs: int | None) -> int:
     """Threads to use: None is one, a negative number counts back from all cores."""
-    n_jobs = check_integer("n_jobs", n_jobs, none=True)
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0: give a number of threads, or -1 for all cores")
     if n_jobs is None:
         return 1
+    n_jobs = check_integer("n_jobs", n_jobs)
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0: give a number of threads, or -1 for all cores")
     return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
 
 

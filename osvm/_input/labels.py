@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from osvm._input.schema import Field, Schema, check_list, fair_dtype
+
 __all__ = ["LabelIndex", "RunningBalance", "check_class_weight", "resolve_class_weight"]
 
 _NUMERIC = "biuf"
@@ -138,22 +140,30 @@ class LabelIndex:
     def get_state(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
         labels = self.classes.tolist()
-        if self.classes.dtype.kind == "S":
+        dtype = fair_dtype(self.classes.dtype, labels)
+        if dtype.kind == "S":
             labels = [label.decode("latin-1") for label in labels]
-        return {"dtype": self.classes.dtype.str, "labels": labels}
+        return {"dtype": dtype.str, "labels": labels}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> LabelIndex:
-        """The index that gave `state`."""
-        dtype = np.dtype(state["dtype"])
+    def from_state(cls, state: Any) -> LabelIndex:
+        """The index that gave `state`; ValueError when there is none."""
+        Schema("labels", {"dtype": Field("str"), "labels": Field("list")}, {}).check(state, {})
+        dtype, labels = np.dtype(state["dtype"]), state["labels"]
         if dtype.kind not in "biufUSO":
             raise ValueError(f"labels of dtype {dtype} are not supported")
-        labels = state["labels"]
-        if dtype.kind == "O" and not all(isinstance(label, str) for label in labels):
-            raise ValueError("labels of dtype object must be strings")
+        words = dtype.kind in "USO"
+        valid = str if words else (int, float)
+        if not labels or not all(isinstance(label, valid) for label in labels):
+            raise ValueError(
+                f"labels of dtype {dtype} must be {'strings' if words else 'numbers'}"
+            )
         if dtype.kind == "S":
             labels = [label.encode("latin-1") for label in labels]
-        return cls(np.array(labels, dtype=dtype))
+        classes = np.array(labels, dtype=fair_dtype(dtype, labels))
+        if classes.tolist() != labels:  # a dtype that is too narrow, or NaN
+            raise ValueError(f"the labels are not values of dtype {dtype}")
+        return cls(classes)
 
 
 def _unique(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -297,6 +307,12 @@ class RunningBalance:
 
     def __init__(self, counts: Any = ()) -> None:
         self.counts = np.array(counts, dtype=np.int64)
+
+    @classmethod
+    def from_state(cls, counts: Any, n_classes: int) -> RunningBalance:
+        """The balance whose counts these are; ValueError when there is none."""
+        check_list("class_counts", counts, Field("int", 0, 2**53), most=n_classes)
+        return cls(counts)
 
     def weigh(
         self, codes: Codes, n_classes: int

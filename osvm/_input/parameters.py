@@ -25,6 +25,9 @@ __all__ = [
 ]
 
 
+LARGEST_INTEGER = 2**62  # what compiled code counts with, and room to add
+
+
 def check_number(
     name: str,
     value: Any,
@@ -62,7 +65,10 @@ def check_number(
         return None
     good = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
     if good:
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # an int that no float holds
+            number = math.inf
         good = (
             math.isfinite(number)
             and (low is None or number > low or (number == low and not low_open))
@@ -98,7 +104,9 @@ def check_integer(
         and (low is None or int(value) >= low)
         and (high is None or int(value) <= high)
     ):
-        return int(value)
+        if abs(int(value)) <= LARGEST_INTEGER:
+            return int(value)
+        high = LARGEST_INTEGER
     raise _refusal(name, value, "integer", low, high, False, False, none)
 
 

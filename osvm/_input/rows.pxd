@@ -14,5 +14,4 @@ cdef class RowSource:
     # No |value| is above, row factors included; -1 = not known; 0 also for values that
     # nobody has looked at, whose steps have no limit but whose scores must be finite.
     cdef public double largest
-    cdef public bint values_checked
     cdef int _take(self, object array, bint strided) except -1

@@ -41,7 +41,6 @@ cdef class RowSource:
         self.rows.struct_size = sizeof(Rows)
         self._n_buffers = 0
         self.largest = -1.0
-        self.values_checked = True
 
     def __dealloc__(self):
         while self._n_buffers > 0:

@@ -237,49 +237,15 @@ cdef double dense_size(const Rows *X) noexcept nogil:
     return dense_size_of(<const uint64_t *> X.values, X)
 
 
-cdef bint indices_sound_of(const slot_t *j, Py_ssize_t n, slot_t largest) noexcept nogil:
-    """Whether n indices are in 0 .. largest; a large input in quarters as above."""
-    cdef slot_t seen = 0
-    cdef Py_ssize_t quarter = n // 4 // BLOCK * BLOCK, k = 0, start, part
-    if n < LARGE:
-        quarter = 0
-    while k < quarter:
-        for part in range(4):
-            start = k + part * quarter
-            fetch_ahead(<const char *> (j + start), sizeof(slot_t))
-            seen |= index_bits(j + start, BLOCK, largest)
-        k += BLOCK
-    seen |= index_bits(j + 4 * quarter, n - 4 * quarter, largest)
-    return not top_bit(seen)
-
-
-cdef bint indices_sound(const Rows *X) noexcept nogil:
-    cdef Py_ssize_t n = indptr_at(X, X.n_rows)
-    cdef Py_ssize_t largest = X.n_features - 1
-    if narrow_index(X.kind):
-        return indices_sound_of(<const uint32_t *> X.indices, n,
-                                <uint32_t> min(largest, 0x7fffffff))
-    return indices_sound_of(<const uint64_t *> X.indices, n, <uint64_t> largest)
-
-
-cdef double csr_size(const Rows *X, Py_ssize_t capacity, bint look_at_values) noexcept nogil:
-    """The largest magnitude in a CSR matrix; infinity when anything is amiss.
-
-    0 without a look at the values.
-    """
+cdef double csr_size(const Rows *X, Py_ssize_t capacity) noexcept nogil:
+    """The largest magnitude in a CSR matrix; infinity when anything is amiss."""
     if not indptr_sound(X, capacity):
         return INFINITY
-    if not look_at_values:
-        return 0.0 if indices_sound(X) else INFINITY
     return csr_entries_size(X, 0, indptr_at(X, X.n_rows))
 
 
-def open_csr(values, indices, indptr, Py_ssize_t n_rows, Py_ssize_t n_features,
-             bint look_at_values=True):
-    """A `RowSource` of a valid CSR matrix, or None when anything is amiss.
-
-    Without a look at the values they may be NaN or infinite: see `look_at_values`.
-    """
+def open_csr(values, indices, indptr, Py_ssize_t n_rows, Py_ssize_t n_features):
+    """A `RowSource` of a valid CSR matrix, or None when anything is amiss."""
     cdef RowSource source
     cdef Py_ssize_t capacity
     cdef double largest
@@ -291,27 +257,12 @@ def open_csr(values, indices, indptr, Py_ssize_t n_rows, Py_ssize_t n_features,
     if source.rows.n_rows != n_rows or n_features < 0:
         return None
     if capacity < KEEP_LOCK and n_rows < KEEP_LOCK:
-        largest = csr_size(&source.rows, capacity, look_at_values)
+        largest = csr_size(&source.rows, capacity)
     else:
         with nogil:
-            largest = csr_size(&source.rows, capacity, look_at_values)
+            largest = csr_size(&source.rows, capacity)
     source.largest = largest
-    source.values_checked = look_at_values
     return source if largest < INFINITY else None
-
-
-def look_at_values(RowSource source):
-    """Whether all values are finite, for a CSR matrix opened without a look at them."""
-    cdef Py_ssize_t n = indptr_at(&source.rows, source.rows.n_rows)
-    cdef double largest
-    with nogil:
-        if narrow_value(source.rows.kind):
-            largest = magnitude(float_bits_large(<const uint32_t *> source.rows.values, n))
-        else:
-            largest = magnitude(float_bits_large(<const uint64_t *> source.rows.values, n))
-    source.largest = largest
-    source.values_checked = True
-    return largest < INFINITY
 
 
 def open_dense(array):

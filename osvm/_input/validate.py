@@ -27,7 +27,6 @@ from osvm._input.convert import say, say_once, sparse_frame, to_csr, to_floats, 
 from osvm._input.norms import row_norms
 from osvm._input.rows import RowSource
 from osvm._input.scan import find_fault, open_csr, open_dense
-from osvm._input.scan import look_at_values as compiled_look
 from osvm._input.targets import check_sample_weight, check_y_classes, check_y_regression
 
 __all__ = [
@@ -36,7 +35,6 @@ __all__ = [
     "check_feature_names",
     "check_n_features",
     "check_sample_weight",
-    "check_values",
     "check_y_classes",
     "check_y_regression",
     "feature_names",
@@ -57,7 +55,6 @@ def check_X(
     n_features: int | None = None,
     estimator_name: str = "this estimator",
     allow_empty: bool = False,
-    look_at_values: bool = True,
 ) -> tuple[RowSource, Any]:
     """Check X and open it for the compiled loops.
 
@@ -73,8 +70,6 @@ def check_X(
         For messages.
     allow_empty : bool
         Accept X with no rows (a stream's empty block).
-    look_at_values : bool
-        False leaves the values of a CSR matrix for later: `check_values`.
 
     Returns
     -------
@@ -94,7 +89,7 @@ def check_X(
     if kind is _csr_matrix or kind is _csr_array:
         shape = X._shape
         if len(shape) == 2:
-            source = open_csr(X.data, X.indices, X.indptr, shape[0], shape[1], look_at_values)
+            source = open_csr(X.data, X.indices, X.indptr, shape[0], shape[1])
         else:
             source = None
         if source is None:
@@ -110,12 +105,6 @@ def check_X(
     if source.n_rows == 0 or source.n_features == 0:
         _refuse_empty(source.n_rows, source.n_features, allow_empty, estimator_name)
     return source, X
-
-
-def check_values(source: RowSource, X: Any, estimator_name: str) -> None:
-    """Raise when X, opened without a look at its values, holds one that is not finite."""
-    if not source.values_checked and not compiled_look(source):
-        _raise_fault(source, X, estimator_name)
 
 
 def check_n_features(found: int, expected: int, estimator_name: str) -> None:

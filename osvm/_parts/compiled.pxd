@@ -23,5 +23,5 @@ cdef class KernelSpec:
     cdef Kernel kernel
     cdef object _function           # Python kernel
     cdef readonly Py_ssize_t n_features
-    cdef readonly object error
+    cdef dict _errors               # thread -> exception stored by a Python kernel
     cpdef raise_error(self)

@@ -9,6 +9,8 @@ Invariants
 - a Python loss or kernel that raises is not called again: the exception is stored, the
   loop receives NaN, and `raise_error` (to be called after the loop) raises it.
 """
+from _thread import get_ident
+
 import numpy as np
 
 from cpython.pycapsule cimport PyCapsule_CheckExact, PyCapsule_GetContext
@@ -360,14 +362,15 @@ cdef double python_kernel(const Row *x, const Row *z, void *user) noexcept nogil
     cdef double value
     with gil:
         spec = <KernelSpec> user
-        if spec.error is not None:
+        thread = get_ident()
+        if spec._errors and thread in spec._errors:
             return NAN
         try:
             result = spec._function(row_as_array(x, spec.n_features),
                                     row_as_array(z, spec.n_features))
             value = np.asarray(result, dtype=np.float64).reshape(-1)[0]
         except BaseException as error:  # raised again by raise_error
-            spec.error = error
+            spec._errors[thread] = error
             value = NAN
         return value
 
@@ -381,16 +384,23 @@ cdef class KernelSpec:
         self.kernel.coef0 = coef0
         self.kernel.degree = degree
         self.n_features = n_features
+        self._errors = {}
         if kind == KERNEL_CUSTOM:
             self._function = function
             self.kernel.kernel_fn = python_kernel
             self.kernel.user = <void *> self  # borrowed: the struct lives inside this object
 
     cpdef raise_error(self):
-        """Raise what a Python kernel raised inside a loop, once; else do nothing."""
-        if self.error is not None:
-            error, self.error = self.error, None
-            raise error
+        """Raise what a Python kernel raised in a loop of this thread, once; else do nothing."""
+        if self._errors:
+            error = self._errors.pop(get_ident(), None)
+            if error is not None:
+                raise error
+
+    @property
+    def error(self):
+        """The exception that waits for `raise_error` in this thread, or None."""
+        return self._errors.get(get_ident())
 
     @property
     def kind(self):

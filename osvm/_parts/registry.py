@@ -101,7 +101,10 @@ def check_number(
     """Refuse anything but a finite real number within the bounds."""
     if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
         raise TypeError(f"{owner}: {name} must be a number, not {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
     if not abs(number) < float("inf"):
         raise ValueError(f"{owner}: {name} must be finite, not {value!r}")
     if above is not None and not number > above:

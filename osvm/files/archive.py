@@ -23,6 +23,7 @@ import math
 import os
 import re
 import secrets
+import stat
 import zipfile
 from collections.abc import Iterator
 from typing import IO, Any
@@ -158,11 +159,14 @@ def replacing(path: Any) -> Iterator[IO[bytes]]:
     path = os.path.realpath(os.fspath(path))  # a link stays one
     folder, name = os.path.split(path)
     check_folder(path)
+    remove_leftovers(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(temporary, flags, 0o666)
+    _written.add(os.path.basename(temporary))
     try:
         with os.fdopen(handle, "r+b") as file:
+            keep_mode(path, file.fileno())
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -171,7 +175,18 @@ def replacing(path: Any) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+    finally:
+        _written.discard(os.path.basename(temporary))
     sync_folder(folder)
+
+
+_written: set[str] = set()  # temporary files that threads of this process write now
+
+
+def keep_mode(path: str, handle: int) -> None:
+    """Give the new file the permissions of the one that it will replace."""
+    if os.name == "posix" and os.path.exists(path):
+        os.fchmod(handle, stat.S_IMODE(os.stat(path).st_mode))
 
 
 def sync_folder(folder: str) -> None:
@@ -194,14 +209,15 @@ def remove_leftovers(path: Any) -> None:
     with contextlib.suppress(OSError):
         for entry in os.listdir(folder):
             match = pattern.fullmatch(entry)
-            if match and not _alive(int(match.group(1))):
+            if entry in _written or not match:
+                continue
+            own = int(match.group(1)) == os.getpid()  # of a process that had our number
+            if own or not _alive(int(match.group(1))):
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(folder, entry))
 
 
 def _alive(pid: int) -> bool:
-    if pid == os.getpid():
-        return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -78,7 +78,8 @@ class Checkpoint:
         if header["stream"] is None:
             raise ModelFileError(f"{self.path} is a model without the place of a stream in it")
         scalars = decode(header["stream"])
-        self.model._set_state(*saved._get_state())
+        with self.model._lock.changing():
+            self.model._set_state(*saved._get_state())
         self.n_seen = self._saved_at = int(scalars["n_seen"])
         self.epoch = int(scalars["epoch"])
         self.finished = bool(scalars["finished"])

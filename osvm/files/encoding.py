@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from osvm._input.parameters import generator_state, restore_generator
+from osvm._input.schema import fair_dtype
 
 PART_MODULES = ("losses", "schedules", "kernels", "solvers", "taxonomy")
 # Parameters that say what to do while learning, not what was learnt: left out.
@@ -44,7 +45,8 @@ def encode(value: Any, what: str) -> Any:
         return {"$dict": pairs}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
         data = encode(value.ravel().tolist(), what)
-        return {"$array": {"dtype": value.dtype.str, "shape": list(value.shape), "data": data}}
+        dtype = fair_dtype(value.dtype, data)
+        return {"$array": {"dtype": dtype.str, "shape": list(value.shape), "data": data}}
     if isinstance(value, np.random.Generator):
         if type(value.bit_generator).__name__ != "PCG64":
             raise ValueError(f"{what}: only PCG64 generators can be saved")
@@ -89,10 +91,10 @@ def decode(value: Any) -> Any:
     if mark == "$dict":
         return {decode(key): decode(item) for key, item in inner}
     if mark == "$array":
-        dtype = np.dtype(str(inner["dtype"]))
-        if dtype.kind not in "biufU":
+        dtype, data = np.dtype(str(inner["dtype"])), decode(inner["data"])
+        if dtype.kind not in "biufU" or not isinstance(data, list):
             raise ValueError(f"unknown array type {dtype}")
-        return np.array(decode(inner["data"]), dtype=dtype).reshape(inner["shape"])
+        return np.array(data, dtype=fair_dtype(dtype, data)).reshape(inner["shape"])
     if mark == "$part":
         if inner["module"] not in PART_MODULES:
             raise ValueError(f"unknown part {inner['module']!r}")

@@ -86,7 +86,8 @@ def _describe_model(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             f"{type(model).__module__}.{name} is not a class that model files know; "
             f"they hold {', '.join(sorted(CLASSES))}"
         )
-    scalars, arrays = model._get_state()
+    with model._lock:
+        scalars, arrays = model._get_state()
     header = {
         "format": FORMAT,
         "version": FORMAT_VERSION,

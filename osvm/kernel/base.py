@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm import kernels
-from osvm._estimator.base import LabelIndex, OnlineEstimator, check_choice
+from osvm._estimator.base import LabelIndex, OnlineEstimator, RunningBalance, check_choice
 from osvm._input.rows import RowSource
+from osvm._input.schema import Field
+from osvm.kernel.buffer.machine import BufferMachine, copy_machine
 from osvm.kernel.cached.learner import CachedLearner, CachedMachine, refuse_cached_parameters
 from osvm.kernel.cached.solvers import CachedSolver
 
@@ -143,13 +145,18 @@ class KernelEstimator(OnlineEstimator):
     # ---------------------------------------------------------------- learning
 
     def _learn(self, X: Any, batch: Batch, *, reset: bool) -> None:
-        """Fit, or one more batch; stores what came out."""
+        """Fit, or one more batch; stores what came out.
+
+        The caller keeps other writers out, and readers too unless `reset`: `partial_fit`
+        changes the machine where it is.
+        """
         solver = self._solver()
         if not isinstance(solver, CachedLearner):
             refuse_cached_parameters(self)
         known = self.__dict__
         if reset:
             before = known.get("_machine") if self.warm_start else None
+            self._check_machine(solver, before)
             if before is not None and before.n_features != batch.source.n_features:
                 raise ValueError("warm_start: X has another number of features than the model")
             machine = solver.fit(self, batch, before)
@@ -159,16 +166,31 @@ class KernelEstimator(OnlineEstimator):
                     f"solver={self.solver!r} learns a fixed training set: use fit, or "
                     "solver='buffer' for a stream"
                 )
+            self._check_machine(solver, known.get("_machine"))
             machine = solver.partial_fit(self, batch, known.get("_machine"))
-        self._machine = machine
         trained_with = getattr(self, "solver", "buffer")
-        self._trained_with = getattr(trained_with, "name", trained_with)
-        if reset or "n_features_in_" not in known:
-            self._set_features(X, batch.source)
-        self.t_ = int(machine.t)
+        with self._lock.changing():
+            self._machine = machine
+            self._trained_with = getattr(trained_with, "name", trained_with)
+            if reset or "n_features_in_" not in known:
+                self._set_features(X, batch.source)
+            self.t_ = int(machine.t)
+            if batch.index is not None and batch.index is not known.get("_index"):
+                self._set_index(batch.index)
+            if reset:
+                known.pop("_balance", None)
+
+    def _check_machine(self, solver: Solver, machine: Any) -> None:
+        """Raise where a solver would have to go on from what another kind has learnt."""
+        is_cached = isinstance(machine, CachedMachine)
+        if machine is not None and is_cached != isinstance(solver, CachedLearner):
+            raise ValueError(
+                f"the model was trained with solver={self._trained_with!r}, from which "
+                "another solver cannot go on: use fit without warm_start"
+            )
 
     def _scores(self, X: Any) -> Array:
-        """Raw scores, (n, K)."""
+        """Raw scores, (n, K); the caller holds the lock."""
         self._check_fitted()
         source, rows = self._check_X(X)
         scores: Array
@@ -183,26 +205,30 @@ class KernelEstimator(OnlineEstimator):
     @property
     def support_vectors_(self) -> Any:
         """The rows in the expansion, oldest first; CSR when the model was fitted on CSR."""
-        self._check_fitted()
-        return self._machine.support_vectors()
+        with self._lock:
+            self._check_fitted()
+            return self._machine.support_vectors()
 
     @property
     def dual_coef_(self) -> Array:
         """Their coefficients, (K, n_support); one row for two classes."""
-        self._check_fitted()
-        return np.ascontiguousarray(self._machine.alpha().T)
+        with self._lock:
+            self._check_fitted()
+            return np.ascontiguousarray(self._machine.alpha().T)
 
     @property
     def n_support_(self) -> int:
         """The number of rows in the expansion."""
-        self._check_fitted()
-        return int(self._machine.n_support)
+        with self._lock:
+            self._check_fitted()
+            return int(self._machine.n_support)
 
     @property
     def intercept_(self) -> Array:
         """The offset, one entry per output."""
-        self._check_fitted()
-        return np.array(self._machine.intercept)
+        with self._lock:
+            self._check_fitted()
+            return np.array(self._machine.intercept)
 
     @property
     def support_(self) -> Array:
@@ -236,20 +262,22 @@ class KernelEstimator(OnlineEstimator):
         return found
 
     def _cached_attribute(self, name: str) -> Any:
-        self._check_fitted()
-        if not isinstance(self._machine, CachedMachine):
-            raise AttributeError(f"{name} is known to solvers with cached outputs only")
-        return getattr(self._machine, name)
+        with self._lock:
+            self._check_fitted()
+            if not isinstance(self._machine, CachedMachine):
+                raise AttributeError(f"{name} is known to solvers with cached outputs only")
+            return getattr(self._machine, name)
 
     @property
     def history_(self) -> dict[str, Array]:
         """What `record=True` kept, one entry per example."""
-        self._check_fitted()
-        history = getattr(self._machine, "history", None)
-        if history is None:
-            raise AttributeError("history_ is kept with record=True only")
-        out: dict[str, Array] = history()
-        return out
+        with self._lock:
+            self._check_fitted()
+            history = getattr(self._machine, "history", None)
+            if history is None:
+                raise AttributeError("history_ is kept with record=True only")
+            out: dict[str, Array] = history()
+            return out
 
     # ------------------------------------------------------------------- state
 
@@ -265,21 +293,37 @@ class KernelEstimator(OnlineEstimator):
         return scalars, arrays
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
-        index = None
+        is_classifier = self._task == "classify"
+        fields = {
+            "machine": Field("dict"),
+            "trained_with": Field("str", choices=tuple(self._solvers)),
+            "labels": Field("dict" if is_classifier else "nothing", none=not is_classifier),
+            "class_counts": Field("list" if is_classifier else "nothing", none=True),
+        }
+        self._check_scalars(scalars, fields)
+        index, balance = None, None
         if scalars["labels"] is not None:
             index = LabelIndex.from_state(scalars["labels"])
-        name = check_choice("solver", scalars["trained_with"], self._solvers)
-        n_features = int(scalars["n_features_in"])
+        if scalars["class_counts"] is not None:
+            assert index is not None
+            balance = RunningBalance.from_state(scalars["class_counts"], len(index))
+        name, n_features = scalars["trained_with"], scalars["n_features_in"]
         machine = self._solvers[name].restore(self, n_features, index, scalars["machine"], arrays)
         self._set_base_state(scalars)
         self._machine = machine
         self._trained_with = name
         if index is not None:
             self._set_index(index)
-        if scalars["class_counts"] is not None:
-            from osvm._estimator.base import RunningBalance
+        if balance is not None:
+            self._balance = balance
 
-            self._balance = RunningBalance(scalars["class_counts"])
+    def __getstate__(self) -> dict[str, Any]:
+        # A machine of its own: pickles are written, and copies used, after the lock is free.
+        getstate = getattr(super(), "__getstate__", None)
+        state = dict(getstate() if getstate is not None else self.__dict__)
+        if isinstance(state.get("_machine"), BufferMachine):
+            state["_machine"] = copy_machine(state["_machine"])
+        return state
 
     def _set_index(self, index: LabelIndex) -> None:
         self._index = index

@@ -241,29 +241,28 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         -------
         self
         """
-        name = type(self).__name__
-        source, rows = self._check_X(X, reset=True)
-        if y is None:
-            raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
-        labels = validate.check_y_classes(y, source.n_rows, estimator_name=name)
-        index = LabelIndex.of(labels)
-        if len(index) < 2:
-            raise ValueError(
-                "fit needs at least two classes, but y holds one class only "
-                f"({index.classes.tolist()[0]!r})"
-            )
-        if self.warm_start and "_index" in self.__dict__ and self._index != index:
-            raise ValueError("warm_start: y has other classes than the model; use partial_fit")
-        codes = index.encode(labels)
-        weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
-        by_class = resolve_class_weight(self.class_weight, index, codes, weight)
-        if by_class is not None:
-            weight = by_class[codes] if weight is None else weight * by_class[codes]
-        batch = Batch(source, rows, "classify", labels=codes, weights=weight, index=index)
-        self._learn(X, batch, reset=True)
-        self._set_index(index)
-        self.__dict__.pop("_balance", None)
-        return self
+        with self._lock.writing():
+            name = type(self).__name__
+            source, rows = self._check_X(X, reset=True)
+            if y is None:
+                raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
+            labels = validate.check_y_classes(y, source.n_rows, estimator_name=name)
+            index = LabelIndex.of(labels)
+            if len(index) < 2:
+                raise ValueError(
+                    "fit needs at least two classes, but y holds one class only "
+                    f"({index.classes.tolist()[0]!r})"
+                )
+            if self.warm_start and "_index" in self.__dict__ and self._index != index:
+                raise ValueError("warm_start: y has other classes than the model; use partial_fit")
+            codes = index.encode(labels)
+            weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            by_class = resolve_class_weight(self.class_weight, index, codes, weight)
+            if by_class is not None:
+                weight = by_class[codes] if weight is None else weight * by_class[codes]
+            batch = Batch(source, rows, "classify", labels=codes, weights=weight, index=index)
+            self._learn(X, batch, reset=True)
+            return self
 
     @streaming
     def partial_fit(
@@ -285,48 +284,52 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         -------
         self
         """
-        known = self.__dict__
-        name = type(self).__name__
-        source, rows = self._check_X(X)
-        if y is None:
-            raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
-        labels = validate.check_y_classes(y, source.n_rows, estimator_name=name)
-        index = known.get("_index")
-        if classes is not None:
-            expected = LabelIndex.of(validate.check_y_classes(classes, estimator_name=name))
+        with self._lock.changing():
+            known = self.__dict__
+            name = type(self).__name__
+            source, rows = self._check_X(X)
+            if y is None:
+                raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
+            labels = validate.check_y_classes(y, source.n_rows, estimator_name=name)
+            index = known.get("_index")
+            if classes is not None:
+                expected = LabelIndex.of(validate.check_y_classes(classes, estimator_name=name))
+                if index is None:
+                    index = expected
+                elif set(expected.classes.tolist()) - set(index.classes.tolist()):
+                    index, _ = index.grown(expected.classes)
             if index is None:
-                index = expected
-            elif set(expected.classes.tolist()) - set(index.classes.tolist()):
-                index, _ = index.grown(expected.classes)
-        if index is None:
-            index = LabelIndex.of(labels)
-            codes = index.encode(labels)
-        elif classes is not None:
-            codes = index.encode(labels)
-        else:
-            index, codes = index.grown(labels)
-        weight = validate.check_sample_weight(sample_weight, source.n_rows)
-        balance = known.get("_balance")
-        if self.class_weight is not None:
-            if self.class_weight == "balanced":
-                by_row, balance = (balance or RunningBalance()).weigh(codes, len(index))
-                weight = by_row if weight is None else weight * by_row
+                index = LabelIndex.of(labels)
+                codes = index.encode(labels)
+            elif classes is not None:
+                codes = index.encode(labels)
             else:
-                by_class = resolve_class_weight(self.class_weight, index, strict=False)
-                assert by_class is not None
-                weight = by_class[codes] if weight is None else weight * by_class[codes]
-        batch = Batch(source, rows, "classify", labels=codes, weights=weight, index=index)
-        self._learn(X, batch, reset=False)
-        if index is not known.get("_index"):
-            self._set_index(index)
-        if balance is not None:
-            self._balance = balance
-        return self
+                index, codes = index.grown(labels)
+            weight = validate.check_sample_weight(sample_weight, source.n_rows)
+            balance = known.get("_balance")
+            if self.class_weight is not None:
+                if self.class_weight == "balanced":
+                    by_row, balance = (balance or RunningBalance()).weigh(codes, len(index))
+                    weight = by_row if weight is None else weight * by_row
+                else:
+                    by_class = resolve_class_weight(self.class_weight, index, strict=False)
+                    assert by_class is not None
+                    weight = by_class[codes] if weight is None else weight * by_class[codes]
+            batch = Batch(source, rows, "classify", labels=codes, weights=weight, index=index)
+            self._learn(X, batch, reset=False)
+            if balance is not None:
+                self._balance = balance
+            return self
 
     # -------------------------------------------------------------- prediction
 
     def decision_function(self, X: Any) -> Array:
         """Scores: (n,) for two classes, positive for the second; else (n, K)."""
+        with self._lock:
+            return self._decide(X)
+
+    def _decide(self, X: Any) -> Array:
+        """`decision_function`; the caller holds the lock."""
         scores = self._scores(X)
         if len(self.classes_) > 2:
             return scores
@@ -336,19 +339,23 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
 
     def predict(self, X: Any) -> Array:
         """The label with the largest score; the first of equals."""
-        scores = self.decision_function(X)
+        with self._lock:
+            scores, classes = self._decide(X), self.classes_
         if scores.ndim == 2:
             codes = scores.argmax(axis=1)
-        elif len(self.classes_) == 1:
+        elif len(classes) == 1:
             codes = np.zeros(len(scores), dtype=np.intp)
         else:
             codes = (scores > 0).astype(np.intp)
-        return self.classes_[codes]
+        return classes[codes]
 
     @property
     def predict_proba(self) -> Any:
         """Probabilities of the classes, (n, K): losses "logistic" and "softmax" only."""
-        part = losses.get(self.loss)
+        try:
+            part = losses.get(self.loss)
+        except (TypeError, ValueError) as error:
+            raise AttributeError(str(error)) from None
         if not hasattr(part, "probability"):
             raise AttributeError(
                 f"loss {part.name!r} defines no probability; use loss='logistic' or 'softmax'"
@@ -356,13 +363,14 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         return self._predict_proba
 
     def _predict_proba(self, X: Any) -> Array:
-        scores = self._scores(X)
+        with self._lock:
+            scores, n_classes = self._scores(X), len(self.classes_)
         part = losses.get(self.loss)
         if isinstance(part, losses.Softmax):
             return part.probability(scores)
         p = np.asarray(part.probability(scores))
         if scores.shape[1] == 1:
-            return np.hstack([1.0 - p, p]) if len(self.classes_) > 1 else np.ones((len(p), 1))
+            return np.hstack([1.0 - p, p]) if n_classes > 1 else np.ones((len(p), 1))
         return p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(float).tiny)
 
     @property

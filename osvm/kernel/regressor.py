@@ -115,12 +115,14 @@ eta_min, eta_max, eta0_intercept, epochs, shuffle, random_state, warm_start, ver
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRegressor:
         """Learn from all rows, `epochs` times."""
-        self._learn(X, self._batch(X, y, sample_weight, reset=True), reset=True)
+        with self._lock.writing():
+            self._learn(X, self._batch(X, y, sample_weight, reset=True), reset=True)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRegressor:
         """Learn from these rows once, in their order."""
-        self._learn(X, self._batch(X, y, sample_weight, reset=False), reset=False)
+        with self._lock.changing():
+            self._learn(X, self._batch(X, y, sample_weight, reset=False), reset=False)
         return self
 
     def _batch(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Batch:
@@ -134,7 +136,8 @@ eta_min, eta_max, eta0_intercept, epochs, shuffle, random_state, warm_start, ver
 
     def predict(self, X: Any) -> Array:
         """The value of each row."""
-        return self._scores(X)[:, 0]
+        with self._lock:
+            return self._scores(X)[:, 0]
 
 
 class KernelNovelty(OutlierMixin, KernelEstimator):
@@ -230,12 +233,14 @@ record
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelNovelty:
         """Learn from all rows, `epochs` times; y is not used."""
-        self._learn(X, self._batch(X, sample_weight, reset=True), reset=True)
+        with self._lock.writing():
+            self._learn(X, self._batch(X, sample_weight, reset=True), reset=True)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelNovelty:
         """Learn from these rows once, in their order; y is not used."""
-        self._learn(X, self._batch(X, sample_weight, reset=False), reset=False)
+        with self._lock.changing():
+            self._learn(X, self._batch(X, sample_weight, reset=False), reset=False)
         return self
 
     def _batch(self, X: Any, sample_weight: Any, *, reset: bool) -> Batch:
@@ -251,11 +256,13 @@ record
 
     def score_samples(self, X: Any) -> Array:
         """f(x): the larger, the more usual."""
-        return self._scores(X)[:, 0]
+        with self._lock:
+            return self._scores(X)[:, 0]
 
     def decision_function(self, X: Any) -> Array:
         """f(x) minus the margin; negative for novel rows."""
-        return self.score_samples(X) - self.offset_
+        with self._lock:  # the margin moves with f
+            return self.score_samples(X) - self.offset_
 
     def predict(self, X: Any) -> Array:
         """+1 for usual rows, -1 for novel ones."""

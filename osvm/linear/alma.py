@@ -24,6 +24,7 @@ from osvm._estimator.base import (
 from osvm._estimator.compat import ClassifierMixin
 from osvm._input import validate
 from osvm._input.labels import split_outputs
+from osvm._input.schema import ArrayField, Field, Schema
 from osvm.linear.alma_loop import AlmaState
 
 __all__ = ["AlmaClassifier"]
@@ -89,49 +90,58 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
 
     def fit(self, X: Any, y: Any) -> AlmaClassifier:
         """Learn from all rows, `epochs` times at most."""
-        source, labels = self._check(X, y, reset=True)
-        index = LabelIndex.of(labels)
-        if len(index) < 2:
-            raise ValueError(
-                "fit needs at least two classes, but y holds one class only "
-                f"({index.classes.tolist()[0]!r})"
-            )
-        Y = split_outputs(index.encode(labels), len(index))
-        state = self._new_state(len(Y), source.n_features)
-        epochs = check_integer("epochs", self.epochs, 1)
-        generator = make_generator(self.random_state)
-        shuffle = check_bool("shuffle", self.shuffle)
-        seen = 0
-        for _ in range(epochs):
-            order = generator.permutation(source.n_rows) if shuffle else np.arange(source.n_rows)
-            made = state.learn(source, Y, order.astype(np.intp, copy=False))
-            seen += source.n_rows
-            if made == 0:
-                break
-        self._store(X, source, state, index, seen)
-        return self
+        with self._lock.writing():
+            source, labels = self._check(X, y, reset=True)
+            index = LabelIndex.of(labels)
+            if len(index) < 2:
+                raise ValueError(
+                    "fit needs at least two classes, but y holds one class only "
+                    f"({index.classes.tolist()[0]!r})"
+                )
+            Y = split_outputs(index.encode(labels), len(index))
+            state = self._new_state(len(Y), source.n_features)
+            epochs = check_integer("epochs", self.epochs, 1)
+            generator = make_generator(self.random_state)
+            shuffle = check_bool("shuffle", self.shuffle)
+            seen = 0
+            for _ in range(epochs):
+                order = (
+                    generator.permutation(source.n_rows) if shuffle else np.arange(source.n_rows)
+                )
+                made = state.learn(source, Y, order.astype(np.intp, copy=False))
+                seen += source.n_rows
+                if made == 0:
+                    break
+            self._store(X, source, state, index, seen)
+            return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> AlmaClassifier:
         """Learn from these rows once, in their order; the first call names all `classes`."""
-        known = self.__dict__
-        source, labels = self._check(X, y, reset=False)
-        index = known.get("_index")
-        if index is None:
-            if classes is None:
-                raise ValueError("the first call of partial_fit needs classes")
-            index = LabelIndex.of(validate.check_y_classes(classes))
-            if len(index) < 2:
-                raise ValueError("classes must name at least two labels")
-            state = self._new_state(len(index) if len(index) > 2 else 1, source.n_features)
-        else:
-            state = known["_state"].copy()
-        Y = split_outputs(index.encode(labels), len(index))
-        state.learn(source, Y, np.arange(source.n_rows, dtype=np.intp))
-        self._store(X, source, state, index, known.get("t_", 0) + source.n_rows)
-        return self
+        with self._lock.writing():
+            known = self.__dict__
+            source, labels = self._check(X, y, reset=False)
+            index = known.get("_index")
+            if index is None:
+                if classes is None:
+                    raise ValueError("the first call of partial_fit needs classes")
+                index = LabelIndex.of(validate.check_y_classes(classes))
+                if len(index) < 2:
+                    raise ValueError("classes must name at least two labels")
+                state = self._new_state(len(index) if len(index) > 2 else 1, source.n_features)
+            else:
+                state = known["_state"].copy()
+            Y = split_outputs(index.encode(labels), len(index))
+            state.learn(source, Y, np.arange(source.n_rows, dtype=np.intp))
+            self._store(X, source, state, index, known.get("t_", 0) + source.n_rows)
+            return self
 
     def decision_function(self, X: Any) -> Array:
         """w.x: (n,) for two classes, else (n, K)."""
+        with self._lock:
+            return self._decide(X)
+
+    def _decide(self, X: Any) -> Array:
+        """`decision_function`; the caller holds the lock."""
         self._check_fitted()
         _, rows = self._check_X(X)
         scores = np.asarray(rows @ self.coef_.T)
@@ -139,9 +149,10 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
 
     def predict(self, X: Any) -> Array:
         """The label with the largest score; the first of equals."""
-        scores = self.decision_function(X)
+        with self._lock:
+            scores, classes = self._decide(X), self.classes_
         codes = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
-        labels: Array = self.classes_[codes]
+        labels: Array = classes[codes]
         return labels
 
     # ------------------------------------------------------------------ helpers
@@ -168,14 +179,20 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         )
 
     def _store(self, X: Any, source: Any, state: AlmaState, index: LabelIndex, seen: int) -> None:
-        self._set_features(X, source)
-        self._index = index
-        self.classes_ = index.classes
-        self._state = state
-        self.coef_ = state.weights()
-        self.intercept_ = np.zeros(len(self.coef_))
-        self.n_corrections_ = int((state.count - 1).sum())
-        self.t_ = seen
+        if not (np.abs(state.raw).max() < _LARGEST and np.isfinite(state.weights()).all()):
+            raise ValueError(
+                "the weights overflowed: norms of rows are too small or too large; "
+                "scale the rows (e.g. to unit norm)"
+            )
+        with self._lock.changing():
+            self._set_features(X, source)
+            self._index = index
+            self.classes_ = index.classes
+            self._state = state
+            self.coef_ = state.weights()
+            self.intercept_ = np.zeros(len(self.coef_))
+            self.n_corrections_ = int((state.count - 1).sum())
+            self.t_ = seen
 
     # -------------------------------------------------------------------- state
 
@@ -197,13 +214,14 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         }
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
+        numbers = ("p", "slack", "margin", "step")
+        fields = {"labels": Field("dict"), **{name: _FIELDS[name] for name in numbers}}
+        self._check_scalars(scalars, fields)
         index = LabelIndex.from_state(scalars["labels"])
         outputs = len(index) if len(index) > 2 else 1
-        d = int(scalars["n_features_in"])
-        if arrays["raw"].shape != (outputs, d):
-            raise ValueError("the weights have another shape than the classes and features")
-        state = AlmaState(1, 1, scalars["p"], scalars["slack"], scalars["margin"], scalars["step"])
-        state.set_arrays(*(arrays[name] for name in ("raw", "scale", "power", "count")))
+        state = _restored(
+            (outputs, scalars["n_features_in"]), {name: scalars[name] for name in numbers}, arrays
+        )
         self._set_base_state(scalars)
         self._index, self._state = index, state
         self.classes_ = index.classes
@@ -215,9 +233,8 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         saved = dict(self.__dict__)
         state = saved.pop("_state", None)
         if state is not None:
-            numbers = (state.p, state.slack, state.margin, state.step)
-            saved["_numbers"] = numbers
-            saved["_arrays"] = (state.raw, state.scale, state.power, state.count)
+            saved["_numbers"] = {name: getattr(state, name) for name in _FIELDS}
+            saved["_arrays"] = {name: getattr(state, name) for name in _ARRAYS}
         return saved
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
@@ -225,5 +242,34 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         numbers, arrays = saved.pop("_numbers", None), saved.pop("_arrays", None)
         self.__dict__.update(saved)
         if numbers is not None:
-            self._state = AlmaState(1, 1, *numbers)
-            self._state.set_arrays(*arrays)
+            self._state = _restored(self.coef_.shape, numbers, arrays)
+
+
+_LARGEST = 1e150  # of theta
+_FIELDS = {
+    "p": Field("float", 2.0, 1e6),
+    "slack": Field("float", 1e-300, 1.0),
+    "margin": Field("float", 1e-300, 1e300),
+    "step": Field("float", 1e-300, 1e300),
+}
+_ARRAYS = ("raw", "scale", "power", "count")
+
+
+def _restored(
+    shape: tuple[int, int], numbers: dict[str, float], arrays: dict[str, Array]
+) -> AlmaState:
+    """The state with these numbers and arrays; ValueError when there is none."""
+    outputs = shape[:1]
+    fields = {
+        "raw": ArrayField(shape, np.float64, -_LARGEST, _LARGEST),
+        "scale": ArrayField(outputs, np.float64, 1e-12, 1e12),
+        "power": ArrayField(outputs, np.float64, 0.0),
+        "count": ArrayField(outputs, np.float64, 1.0, 2.0**53),
+    }
+    Schema("ALMA classifier", _FIELDS, fields).check(numbers, arrays)
+    state = AlmaState(1, 1, *(numbers[name] for name in _FIELDS))
+    state.set_arrays(*(arrays[name] for name in _ARRAYS))
+    with np.errstate(all="ignore"):
+        if not np.isfinite(state.weights()).all():
+            raise ValueError("the saved weights of the ALMA classifier overflow")
+    return state

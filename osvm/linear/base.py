@@ -29,6 +29,14 @@ from osvm._estimator.progress import make_progress
 from osvm._estimator.threads import Team, resolve_jobs
 from osvm._input import validate
 from osvm._input.rows import RowSource
+from osvm.linear.constant import warn_if_constant
+from osvm.linear.first_step import (
+    Sample,
+    class_weights,
+    starting_intercept,
+    tried_plan,
+    with_intercept_step,
+)
 from osvm.linear.learner import SGDLearner
 from osvm.linear.one_example import OneExample
 from osvm.linear.platt import Platt
@@ -37,6 +45,7 @@ from osvm.linear.state import LinearState
 from osvm.linear.training import Plan, learn, objective, run, train, visiting_order
 
 Array = npt.NDArray[Any]
+_CSR = (sp.csr_matrix, sp.csr_array)
 
 
 class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator):
@@ -67,7 +76,16 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
 
     # ------------------------------------------------------- parameters to parts
 
-    def _resolve_plan(self, n_rows: int | None, delta: Array | None = None) -> Plan:
+    def _check_loss(self, loss: Any) -> None:
+        if loss.name not in self._losses and loss.name in losses.names():
+            raise ValueError(
+                f"loss {loss.name!r} is not for {type(self).__name__}; choose from "
+                f"{list(self._losses)}"
+            )
+
+    def _resolve_plan(
+        self, n_rows: int | None, delta: Array | None = None, trained: Plan | None = None
+    ) -> Plan:
         """Check every parameter and turn them into parts and numbers.
 
         Parameters
@@ -76,15 +94,16 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             Rows of the training set; None in a stream.
         delta : array, optional
             Label distances, for the graph loss.
+        trained : Plan, optional
+            Of the model that learns on: it knows what an unchanged `C` or "full" was.
         """
         loss = losses.get(self.loss)
-        if loss.name not in self._losses and loss.name in losses.names():
-            raise ValueError(
-                f"loss {loss.name!r} is not for {type(self).__name__}; choose from "
-                f"{list(self._losses)}"
-            )
+        self._check_loss(loss)
         schedule = schedules.get(self.schedule)
-        reg = resolve_reg(self.reg, self.C, n_rows)
+        if trained is not None and self.C is not None and self.C == trained.C:
+            reg = resolve_reg(self.reg, None, None) if self.reg is not None else trained.reg
+        else:
+            reg = resolve_reg(self.reg, self.C, n_rows)
         eta0 = check_number("eta0", self.eta0, 0.0, low_open=True)
         check_integer("epochs", self.epochs, 1)
         check_number("tol", self.tol, 0.0, none=True)
@@ -108,7 +127,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             eta0=eta0,
             radius=self._resolve_radius(reg),
             average_from=self._resolve_average(),
-            batch_size=self._resolve_batch(n_rows),
+            batch_size=self._resolve_batch(n_rows, trained),
             fit_intercept=self.fit_intercept,
             error_kind=self._error_kind,
             delta=delta,
@@ -127,10 +146,12 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             return float(reg**-0.5)
         return float(check_number("project", self.project, 0.0, low_open=True))
 
-    def _resolve_batch(self, n_rows: int | None) -> int:
+    def _resolve_batch(self, n_rows: int | None, trained: Plan | None = None) -> int:
         """Examples per step; "full" is all rows of `fit`."""
         if isinstance(self.batch_size, str):
             check_choice("batch_size", self.batch_size, ["full"])
+            if n_rows is None and trained is not None:
+                return trained.batch_size
             if n_rows is None:
                 raise ValueError("batch_size='full' needs all rows at once: use fit, or a number")
             return n_rows
@@ -147,17 +168,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     def _open(
         self, X: Any, *, reset: bool = False, allow_empty: bool = False
     ) -> tuple[RowSource, Array]:
-        """Validated rows, at unit norm where `normalize` asks for it.
-
-        Rows for `fit` (`reset`) may come without a look at their values: `_fit_targets`
-        sees to them.
-        """
-        source, X = self._check_X(
-            X,
-            reset=reset,
-            allow_empty=allow_empty,
-            look_at_values=not reset or bool(self.normalize),
-        )
+        """Validated rows, at unit norm where `normalize` asks for it."""
+        source, X = self._check_X(X, reset=reset, allow_empty=allow_empty)
         if self.normalize:
             source.set_row_scale(validate.unit_scale(source), largest=1.0)
         return source, X
@@ -184,26 +196,18 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
 
         `data` are X, y and sample_weight as the user gave them; `attributes` are
         stored together with the weights.
-
-        The plain steps on sparse rows show by themselves whether the rows' values are
-        finite: a value that is not makes its row's score so.  Such a fit does without
-        the look at all values beforehand, which takes about as long as a tenth of an
-        epoch.  If it comes to grief nothing has been stored; the values are then
-        looked at, and the fit is made again with care, which names the row at fault.
         """
         rng = make_generator(self.random_state)
         dtype = self._weight_dtype(rows)
-        given = plan
-        if not self._learning_shows_values(plan, n_out):
-            validate.check_values(source, rows, type(self).__name__)
-        learner = self._warm_learner(plan, source.n_features, n_out)
+        warm = self._warm_learner(source, n_out)
         order = visiting_order(source.n_rows, self.shuffle, rng)
-        if learner is None:
-            visits = np.arange(min(source.n_rows, 1000)) if order is None else order
-            plan = plan.with_tried_t0(source, targets, n_out, visits, dtype)
+        if warm is None:
+            intercept = starting_intercept(plan, targets, weight)
+            plan = self._with_first_step(plan, source, targets, n_out, dtype, weight, intercept)
             learner = plan.learner(source.n_features, n_out, dtype)
+            learner.intercept[:] = intercept
         else:
-            plan = self._plan
+            learner, plan = warm
         platt = self._new_platt(n_out)
         record = self._new_record(self.epochs * source.n_rows)
         progress = make_progress(self.verbose, start=int(learner.seen))
@@ -223,17 +227,18 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         )
 
         def store(objectives: list[float]) -> None:
-            self._store(data[0], source, learner, plan, rng)
-            self._platt = platt
-            for name, value in attributes.items():
-                setattr(self, name, value)
-            self.n_epochs_ = round((learner.seen - before) / source.n_rows)
-            self.objective_ = np.array(objectives)
-            self._store_record(record, int(learner.seen - before), fresh=True)
+            with self._lock.changing():
+                self._store(data[0], source, learner, plan, rng)
+                self._platt = platt
+                for name, value in attributes.items():
+                    setattr(self, name, value)
+                self.n_epochs_ = round((learner.seen - before) / source.n_rows)
+                self.objective_ = np.array(objectives)
+                self._store_record(record, int(learner.seen - before), fresh=True)
 
         before = learner.seen
+        figures = learner.loss_sum, learner.error_sum
         objectives: list[float] = []
-        sound = True
         try:
             objectives = train(
                 learner,
@@ -252,53 +257,57 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
                 first_order=order,
             )
         except KeyboardInterrupt:
-            if source.values_checked or learner.is_sound():
-                store(objectives)  # what has been learnt so far is a usable model
+            store(objectives)  # what has been learnt so far is a usable model
             raise
-        except FloatingPointError:
-            if source.values_checked:
-                raise
-            sound = False
-        if not source.values_checked and not (sound and learner.is_sound()):
-            validate.check_values(source, rows, type(self).__name__)
-            self._fit_targets(data, source, rows, targets, n_out, given, weight, **attributes)
-            return
         store(objectives)
         watch.close()
-
-    def _learning_shows_values(self, plan: Plan, n_out: int) -> bool:
-        """Whether a fit stops at the first row with a value that is not finite.
-
-        That is the loop of `osvm/linear/one_output_sparse.pxd`, one thread of it.  Nobody must be
-        told of a fit that is made again.
-        """
-        return (
-            n_out == 1
-            and plan.batch_size == 1
-            and plan.curvature == 0.0
-            and not isinstance(plan.schedule, schedules.SMD)
-            and not (self.warm_start or self.verbose or self.record)
-            and self.callback is None
-            and not hasattr(self, "_skl_callbacks")
-            and not getattr(self, "probability", False)
+        is_number = plan.error_kind == "absolute"
+        figure = learner.loss_sum - figures[0] if is_number else learner.error_sum - figures[1]
+        warn_if_constant(
+            learner,
+            plan,
+            source,
+            targets,
+            weight,
+            on_the_way=figure / (learner.seen - before),
+            stacklevel=3,
         )
+
+    def _with_first_step(
+        self,
+        plan: Plan,
+        source: RowSource,
+        targets: Array,
+        n_out: int,
+        dtype: Any,
+        weight: Array | None,
+        intercept: float,
+    ) -> Plan:
+        """The plan with the t0 and the intercept's step that the data ask for."""
+        if not plan.needs_t0():
+            return plan
+        if plan.error_kind == "class":
+            plan = with_intercept_step(plan, class_weights(targets, weight))
+        sample = Sample(source, self.epochs)
+        return tried_plan(plan, sample, targets, n_out, dtype, weight, intercept)
 
     def _new_platt(self, n_out: int) -> Platt | None:
         """The sigmoids to learn beside the weights; none but for `probability=True`."""
         return None
 
-    def _warm_learner(self, plan: Plan, n_features: int, n_out: int) -> SGDLearner | None:
-        """The learner to go on from, with `warm_start` and an unchanged problem."""
+    def _warm_learner(self, source: RowSource, n_out: int) -> tuple[SGDLearner, Plan] | None:
+        """Learner and plan to go on from, with `warm_start` and an unchanged problem."""
         if not self.warm_start or "_learner" not in self.__dict__:
             return None
         old = self._learner
-        if old.weights.dim != n_features or old.weights.n_out != n_out:
+        if old.weights.dim != source.n_features or old.weights.n_out != n_out:
             raise ValueError(
                 f"warm_start: the model has {old.weights.dim} features and "
-                f"{old.weights.n_out} output(s), the data {n_features} and {n_out}; set "
+                f"{old.weights.n_out} output(s), the data {source.n_features} and {n_out}; set "
                 "warm_start=False to start afresh"
             )
-        return old.copy()
+        learner, plan = self._going_on(source.n_rows, source)
+        return (learner.copy() if learner is old else learner), plan
 
     def _learn_block(
         self,
@@ -358,6 +367,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     def _store(self, X: Any, source: RowSource, learner: SGDLearner, plan: Plan, rng: Any) -> None:
         self._set_features(X, source)
         self._learner, self._plan, self._rng = learner, plan, rng
+        self._keep_plan_values()
         self._changed()
 
     def _changed(self) -> None:
@@ -387,7 +397,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         return self._plan.average_from >= 0
 
     def _scores(self, X: Any) -> Array:
-        """Scores of all outputs, rows x outputs."""
+        """Scores of all outputs, rows x outputs; the caller holds the lock."""
         self._check_fitted()
         n_jobs = resolve_jobs(self.n_jobs)
         if n_jobs == 1:
@@ -395,24 +405,23 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             if quick is not None:
                 return quick
         source, _ = self._open(X)
-        out = np.empty((source.n_rows, self._learner.weights.n_out))
         learner = self._learner
+        out = np.empty((source.n_rows, learner.weights.n_out))
         if n_jobs == 1 or source.n_rows < 1000:
             learner.decide(source, out, self._averaged)
             return out
         if self._averaged:
             learner = self._frozen_learner()
         edges = np.linspace(0, source.n_rows, n_jobs + 1).astype(int).tolist()
-        learners = [learner] + [learner.copy() for _ in range(n_jobs - 1)]  # scratch of its own
         with Team(n_jobs) as team:
-            team.each(lambda k: learners[k].decide(source, out, False, edges[k], edges[k + 1]))
+            team.each(lambda k: learner.decide(source, out, False, edges[k], edges[k + 1]))
         return out
 
     def _quick_scores(self, X: Any) -> Array | None:
         """One output of many CSR rows, checked on the way; None to take the usual way."""
         learner = self._learner
         if (
-            not isinstance(X, sp.csr_matrix | sp.csr_array)
+            not isinstance(X, _CSR)
             or X.shape != (X.shape[0], self.n_features_in_)
             or len(X.indices) < 4 * self.n_features_in_
             or self.normalize
@@ -454,7 +463,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         """
         from osvm.linear.export import to_sklearn
 
-        return to_sklearn(self)
+        with self._lock:
+            return to_sklearn(self)
 
     def sparsify(self) -> Any:
         """Give `coef_` as a CSR matrix from now on; worth it when most weights are zero.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,14 @@ from osvm._estimator.compat import ClassifierMixin, available_if, with_callbacks
 from osvm._input import validate
 from osvm._input.labels import count_codes
 from osvm._input.rows import RowSource
+from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
 from osvm.linear.dual_fit import fit_dual
 from osvm.linear.learner import SGDLearner
 from osvm.linear.platt import Platt
+from osvm.linear.state import _STATE
 from osvm.linear.training import Plan
+from osvm.taxonomy import Taxonomy
 
 __all__ = ["LinearClassifier", "encode_targets"]
 
@@ -188,40 +192,41 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         self
         """
-        source, rows = self._open(X, reset=True)
-        labels = validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
-        index = LabelIndex.of(labels)
-        if len(index) < 2:
-            raise ValueError(
-                f"fit needs at least two classes, but y holds one class only "
-                f"({index.classes.tolist()[0]!r})"
-            )
-        codes = index.encode(labels)
-        weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
-        by_class = resolve_class_weight(self.class_weight, index, codes, weight)
-        if by_class is not None:
-            weight = by_class[codes] if weight is None else weight * by_class[codes]
-        if self.warm_start and "_index" in self.__dict__ and self._index != index:
-            raise ValueError("warm_start: y has other classes than the model; use partial_fit")
-        plan = self._resolve_plan(source.n_rows, self._distances(index))
-        n_out = self._n_out(len(index), plan)
-        targets = encode_targets(codes, n_out)
-        labels_seen = {
-            "_index": index,
-            "_balance": RunningBalance(count_codes(codes, len(index))),
-        }
-        data = (X, y, sample_weight)
-        if check_choice("solver", self.solver, ["sgd", "dual"]) == "dual":
-            validate.check_values(source, rows, type(self).__name__)
-            learner, solved = fit_dual(
-                self, plan, source, targets, n_out, self._weight_dtype(rows), weight
-            )
-            self._store(X, source, learner, plan.with_usual_t0(), None)
-            for name, value in {**labels_seen, **solved}.items():
-                setattr(self, name, value)
+        with self._lock.writing():
+            source, rows = self._open(X, reset=True)
+            labels = validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
+            index = LabelIndex.of(labels)
+            if len(index) < 2:
+                raise ValueError(
+                    f"fit needs at least two classes, but y holds one class only "
+                    f"({index.classes.tolist()[0]!r})"
+                )
+            codes = index.encode(labels)
+            weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            by_class = resolve_class_weight(self.class_weight, index, codes, weight)
+            if by_class is not None:
+                weight = by_class[codes] if weight is None else weight * by_class[codes]
+            if self.warm_start and "_index" in self.__dict__ and self._index != index:
+                raise ValueError("warm_start: y has other classes than the model; use partial_fit")
+            plan = self._resolve_plan(source.n_rows, self._distances(index))
+            n_out = self._n_out(len(index), plan)
+            targets = encode_targets(codes, n_out)
+            labels_seen = {
+                "_index": index,
+                "_balance": RunningBalance(count_codes(codes, len(index))),
+            }
+            data = (X, y, sample_weight)
+            if check_choice("solver", self.solver, ["sgd", "dual"]) == "dual":
+                learner, solved = fit_dual(
+                    self, plan, source, targets, n_out, self._weight_dtype(rows), weight
+                )
+                with self._lock.changing():
+                    self._store(X, source, learner, plan.with_usual_t0(), None)
+                    for name, value in {**labels_seen, **solved}.items():
+                        setattr(self, name, value)
+                return self
+            self._fit_targets(data, source, rows, targets, n_out, plan, weight, **labels_seen)
             return self
-        self._fit_targets(data, source, rows, targets, n_out, plan, weight, **labels_seen)
-        return self
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -245,6 +250,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """
         if classes is None and sample_weight is None and self._learn_row(X, y):
             return self
+        with self._lock.changing():
+            return self._learn_labels(X, y, classes, sample_weight)
+
+    def _learn_labels(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LinearClassifier:
+        """`partial_fit` on the general path; the caller holds the lock."""
         source, rows = self._open(X)
         labels = validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
         weight = None
@@ -292,11 +302,12 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             plan = self._resolve_plan(None, self._distances(index)).for_stream(source)
             n_out = self._n_out(len(index), plan)
             return plan.learner(source.n_features, n_out, self._weight_dtype(rows)), plan, n_out
-        plan, learner = self._plan, self._learner
+        learner, plan = self._going_on(None, source)
         n_out = self._n_out(len(index), plan)
         if n_out == learner.weights.n_out:
             return learner, plan, n_out
-        plan = self._resolve_plan(None, self._distances(index)) if plan.delta is not None else plan
+        if plan.delta is not None:
+            plan = dataclasses.replace(plan, delta=self._distances(index))
         if not isinstance(learner, SGDLearner):
             raise ValueError(
                 "schedule='smd' cannot take new labels in mid-stream: name all of them in the "
@@ -341,6 +352,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             return None
         if self.taxonomy is None:
             raise ValueError("loss='graph_hinge' needs taxonomy=, see osvm.taxonomy")
+        if not isinstance(self.taxonomy, Taxonomy):
+            raise ValueError(f"taxonomy must come from osvm.taxonomy, got {self.taxonomy!r:.60}")
         return self.taxonomy.distances(index.classes.tolist())
 
     # ---------------------------------------------------------------- predicting
@@ -356,6 +369,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         array, shape (n,) or (n, K)
         """
+        with self._lock:
+            return self._decide(X)
+
+    def _decide(self, X: Any) -> Array:
+        """`decision_function`; the caller holds the lock."""
         scores = self._scores(X)
         if scores.shape[1] == 1:
             return scores[:, 0]
@@ -374,13 +392,17 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         array of n labels
         """
-        scores = self.decision_function(X)
+        with self._lock:
+            scores, index = self._decide(X), self._index
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self._index.decode(np.minimum(codes, len(self._index) - 1))
+        return index.decode(np.minimum(codes, len(index) - 1))
 
     def _has_probability(self) -> bool | str:
         """True when there are probabilities, else what to do."""
-        loss = self._plan.loss if "_plan" in self.__dict__ else losses.get(self.loss)
+        try:
+            loss = self._plan.loss if "_plan" in self.__dict__ else losses.get(self.loss)
+        except (TypeError, ValueError) as error:
+            return str(error)
         if self.probability or hasattr(loss, "probability"):
             return True
         return (
@@ -400,25 +422,26 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         array, shape (n, K)
         """
-        self._check_fitted()
-        scores = self._scores(X)
-        loss = self._plan.loss
-        if self.probability:
-            if self._platt is None:
-                raise ValueError(
-                    "the model was trained with probability=False: train it again, or some more "
-                    "with partial_fit"
-                )
-            p = self._platt.probability(scores)
-        elif self._plan.multi_loss:
-            return loss.probability(scores)[:, : len(self._index)]
-        else:
-            p = loss.probability(scores)
-        if scores.shape[1] == 1:
-            return np.column_stack([1.0 - p[:, 0], p[:, 0]])[:, : len(self._index)]
-        p = p[:, : len(self._index)]
-        total = p.sum(axis=1, keepdims=True)
-        return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0)
+        with self._lock:
+            self._check_fitted()
+            scores = self._scores(X)
+            loss = self._plan.loss
+            if self.probability:
+                if self._platt is None:
+                    raise ValueError(
+                        "the model was trained with probability=False: train it again, or some "
+                        "more with partial_fit"
+                    )
+                p = self._platt.probability(scores)
+            elif self._plan.multi_loss:
+                return loss.probability(scores)[:, : len(self._index)]
+            else:
+                p = loss.probability(scores)
+            if scores.shape[1] == 1:
+                return np.column_stack([1.0 - p[:, 0], p[:, 0]])[:, : len(self._index)]
+            p = p[:, : len(self._index)]
+            total = p.sum(axis=1, keepdims=True)
+            return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0)
 
     # ---------------------------------------------------------------- attributes
 
@@ -429,22 +452,25 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     @property
     def coef_(self) -> Any:
         """The weights that prediction uses."""
-        self._need_attribute("_index")
-        return self._shown_coef(self._as_binary(self._weights_array(self._averaged)))
+        with self._lock:
+            self._need_attribute("_index")
+            return self._shown_coef(self._as_binary(self._weights_array(self._averaged)))
 
     @property
     def last_coef_(self) -> Any:
         """The last iterate; the same as `coef_` without averaging."""
-        self._need_attribute("_index")
-        return self._shown_coef(self._as_binary(self._weights_array(False)))
+        with self._lock:
+            self._need_attribute("_index")
+            return self._shown_coef(self._as_binary(self._weights_array(False)))
 
     @property
     def intercept_(self) -> Array:
         """The intercepts that prediction uses."""
-        self._need_attribute("_index")
-        learner = self._learner
-        b = learner.average_intercept() if self._averaged else learner.intercept.copy()
-        return self._as_binary(b[:, None])[:, 0]
+        with self._lock:
+            self._need_attribute("_index")
+            learner = self._learner
+            b = learner.average_intercept() if self._averaged else learner.intercept.copy()
+            return self._as_binary(b[:, None])[:, 0]
 
     def _as_binary(self, per_output: Array) -> Array:
         """Two outputs of a two-class model as one."""
@@ -460,14 +486,25 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         scalars["class_counts"] = self._balance.counts.tolist()
         return scalars, arrays
 
-    def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
-        index = LabelIndex.from_state(scalars["classes"])
-        super()._set_state(scalars, arrays)
-        self._index = index
-        self._balance = RunningBalance(scalars["class_counts"])
+    _state_fields: ClassVar[dict[str, Field]] = {
+        "classes": Field("dict"),
+        "class_counts": Field("list"),
+    }
 
-    def _restored_delta(self, scalars: dict[str, Any]) -> Array | None:
-        return self._distances(LabelIndex.from_state(scalars["classes"]))
+    def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._check_scalars(scalars, {**_STATE, **self._state_fields})
+        index = LabelIndex.from_state(scalars["classes"])
+        balance = RunningBalance.from_state(scalars["class_counts"], len(index))
+        super()._set_state(scalars, arrays)
+        self._index, self._balance = index, balance
+
+    def _check_outputs(self, scalars: dict[str, Any], plan: Plan) -> None:
+        n_classes = len(scalars["classes"]["labels"])
+        if scalars["n_out"] != self._n_out(n_classes, plan):
+            raise ValueError(f"{scalars['n_out']} outputs for {n_classes} classes")
+
+    def _present_delta(self, labels: Any = None) -> Array | None:
+        return self._distances(self._index if labels is None else LabelIndex.from_state(labels))
 
 
 def encode_targets(codes: Array, n_out: int) -> Array:

@@ -60,8 +60,9 @@ cdef class LabelBlock:
         One column per label; changed in place.
     loss : LossSpec
         A binary loss.
-    clocks : list of (StepSpec, t, averaged)
-        Schedules, with the steps made and the iterates averaged so far.
+    clocks : list of (StepSpec, intercept_eta0, t, averaged)
+        Schedules, with the steps made and the iterates averaged so far; the intercepts'
+        step is intercept_eta0 / sqrt(t), or the weights' step when that is 0.
     clock_of : int array of K
         Which of them each label goes by.
     reg : float
@@ -69,8 +70,6 @@ cdef class LabelBlock:
         Of the ball that each w_k is projected onto; 0 for none.
     average_from : float
         Examples that a label has seen before its average starts; negative for never.
-    intercept_eta0 : float
-        The intercept's step is this / sqrt(t); 0 to use the weights' step.
     fit_intercept : bool
     curvature : float
         Of the loss, where no step may go beyond its example (`osvm.linear.step_bound`); else 0.
@@ -88,8 +87,7 @@ cdef class LabelBlock:
     cdef double *b                  # rows of _numbers: b, its sum, losses, errors, scratch
 
     def __init__(self, ScaledMatrix weights, LossSpec loss, clocks, clock_of, *, double reg,
-                 double radius, double average_from, double intercept_eta0,
-                 bint fit_intercept, double curvature):
+                 double radius, double average_from, bint fit_intercept, double curvature):
         cdef Py_ssize_t q
         cdef StepSpec spec
         self.weights = weights
@@ -97,14 +95,14 @@ cdef class LabelBlock:
         self.loss_spec, self.loss = loss, loss.loss
         self.options.reg, self.options.radius = reg, radius
         self.options.average_from = average_from
-        self.options.intercept_eta0 = intercept_eta0
         self.options.fit_intercept = fit_intercept
         self.curvature = curvature
         self.n_clocks = len(clocks)
         self._clocks = np.zeros(self.n_clocks * sizeof(Clock) // 8 + 1)
         self.clocks = <Clock *> place(self._clocks)
-        for q, (spec, t, averaged) in enumerate(clocks):
+        for q, (spec, intercept_eta0, t, averaged) in enumerate(clocks):
             self.clocks[q].step = spec.step
+            self.clocks[q].intercept_eta0 = intercept_eta0
             self.clocks[q].t, self.clocks[q].averaged = t, averaged
         self.clock_of = np.ascontiguousarray(clock_of, dtype=np.int64)
         if self.clock_of.shape != (self.n_out,) or not (
@@ -240,6 +238,7 @@ cdef class LabelBlock:
         cdef double slope = loss_slope(&self.loss), step, score, room, wide
         cdef bint curved = not slope < INFINITY
         cdef Clock *clock
+        cdef Options options = self.options
         cdef Py_ssize_t q
         room = 1e30 if self.weights.w.kind == WEIGHT_F32 else 1e145
         wide = max(largest, 1.0)
@@ -249,12 +248,13 @@ cdef class LabelBlock:
             self._measure(curved)
         for q in range(self.n_clocks):
             clock = &self.clocks[q]
-            step = max(step_eta(&clock.step, clock.t + 1.0), self.options.intercept_eta0)
+            options.intercept_eta0 = clock.intercept_eta0
+            step = max(step_eta(&clock.step, clock.t + 1.0), clock.intercept_eta0)
             if curved:
-                clock.reach = reach_after(&clock.step, &self.options, clock.reach, clock.t, n,
+                clock.reach = reach_after(&clock.step, &options, clock.reach, clock.t, n,
                                           heaviest * self.curvature)
                 score = clock.reach * largest * count + intercept_reach(
-                    &clock.step, &self.options, clock.reach, clock.t, n)
+                    &clock.step, &options, clock.reach, clock.t, n)
                 step *= heaviest * self.curvature * (score + 1.0)
             else:
                 step *= slope * heaviest
@@ -269,6 +269,7 @@ cdef class LabelBlock:
         """Each clock's reach: of `osvm/linear/weight_bound.pxd`, or the largest |w| and |b|."""
         cdef Py_ssize_t q
         cdef Clock *clock
+        cdef Options options = self.options
         if curved:
             size = np.square(self.weights.v, dtype=np.float64).sum(axis=0)
             size *= self.weights.scale ** 2
@@ -278,7 +279,8 @@ cdef class LabelBlock:
             clock = &self.clocks[q]
             mine = self.clock_of == q
             if curved:
-                rho = rho_at(&clock.step, &self.options, clock.t + 1.0)
+                options.intercept_eta0 = clock.intercept_eta0
+                rho = rho_at(&clock.step, &options, clock.t + 1.0)
                 clock.reach = np.sqrt((size[mine] + rho * self.intercept[mine] ** 2).max())
             else:
                 clock.reach = max(size[mine].max(), np.abs(self.intercept[mine]).max())
@@ -369,7 +371,8 @@ cdef class LabelBlock:
         """out[i] = scores of row i, intercepts included; of the averages with `averaged`."""
         cdef Py_ssize_t i, k, K = self.n_out
         cdef Row row
-        cdef SMat *w = &self.weights.w
+        cdef double[::1] work = np.empty(K)
+        cdef SMat w = self.weights.reader(&work[0])
         cdef double *b = self.b
         cdef double n
         if X.rows.n_features != w.dim or out.shape[0] != X.rows.n_rows or out.shape[1] != K:
@@ -377,16 +380,15 @@ cdef class LabelBlock:
         with nogil:
             for i in range(X.rows.n_rows):
                 rows_get(&X.rows, i, &row)
-                smat_dot(w, &row, &out[i, 0])
+                smat_dot(&w, &row, &out[i, 0])
                 if averaged and w.averaging:
-                    self._average_scores(&row, &out[i, 0])
+                    self._average_scores(&w, &row, &out[i, 0])
                 for k in range(K):
                     n = self.clocks[self.label_clock[k]].averaged if averaged else 0.0
                     out[i, k] += b[k] if n == 0.0 else b[K + k] / n
 
-    cdef void _average_scores(self, const Row *row, double *out) noexcept nogil:
+    cdef void _average_scores(self, const SMat *w, const Row *row, double *out) noexcept nogil:
         """Scores of the averages, where there are any, from those of the last iterates."""
-        cdef SMat *w = &self.weights.w
         cdef Py_ssize_t k
         cdef double n, companion
         if w.kind == WEIGHT_F32:
@@ -450,7 +452,9 @@ cdef class LabelBlock:
         t, averaged = self.clock_numbers()[self.clock_of[k]]
         scalars = {
             "w_scale": w.scale[k], "w_sq_v": w.sq_v[k], "w_avg_scale": w.avg_scale[k],
-            "w_avg_count": averaged, "w_low": w.low, "w_high": w.high,
+            "w_avg_count": averaged,
+            # a label that has no average yet may keep a scale beyond the narrower bounds
+            "w_low": w.low if averaged > 0 else 1e-9, "w_high": w.high if averaged > 0 else 1e9,
             "w_averaging": int(averaged > 0), "w_track_norm": int(w.track_norm),
             "t": t, "seen": t, "loss_sum": float(self.loss_sum[k]),
             "error_sum": float(self.error_sum[k]), "pending": 0.0, "touched_all": 0,

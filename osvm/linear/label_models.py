@@ -19,9 +19,10 @@ import numpy.typing as npt
 from osvm._input.labels import LabelIndex, RunningBalance
 from osvm._input.rows import RowSource
 from osvm.linear.classifier import LinearClassifier
+from osvm.linear.first_step import Sample, first_step_trials, with_intercept_step
 from osvm.linear.label_block import LabelBlock
 from osvm.linear.learner import SGDLearner
-from osvm.linear.training import TRIAL_ROWS, Plan, visiting_order
+from osvm.linear.training import Plan, visiting_order
 from osvm.linear.weights import ScaledMatrix
 from osvm.schedules import SMD
 
@@ -80,9 +81,8 @@ class LabelModels:
         """Passes over all rows, with a first step size that each label has tried out."""
         n = source.n_rows
         order = visiting_order(n, shuffle, rng)
-        sample = np.arange(min(n, TRIAL_ROWS)) if order is None else order[:TRIAL_ROWS]
         counts = np.bincount(sets[1], minlength=n_labels)
-        plans = tried_plans(plan, source, sets, counts, sample, dtype)
+        plans = tried_plans(plan, source, sets, counts, dtype, weight, class_weight, epochs)
         block = _block(plans, ScaledMatrix(source.n_features, n_labels, dtype, plan.radius > 0))
         for epoch in range(epochs):
             if epoch > 0:
@@ -101,7 +101,7 @@ class LabelModels:
     def with_labels(self, n_labels: int, source: RowSource) -> LabelModels:
         """A wider copy: the present labels, then new ones whose stream begins here."""
         new = n_labels - len(self.plans)
-        plan = dataclasses.replace(self.plans[0], t0=None).for_stream(source)
+        plan = dataclasses.replace(self.plans[0], t0=None, intercept_step=1.0).for_stream(source)
         plans = self.plans + [plan] * new
         seen = np.append(self.block.seen, np.zeros(new))
         averaged = np.append(self.block.averaged, np.zeros(new))
@@ -192,19 +192,18 @@ def _block(
     weights: ScaledMatrix,
     seen: Array | None = None,
     averaged: Array | None = None,
-    curvature: float | None = None,
 ) -> LabelBlock:
     """A block whose labels share clocks where their t0, examples and averages agree."""
     seen = np.zeros(len(plans)) if seen is None else seen
     averaged = np.zeros(len(plans)) if averaged is None else averaged
     places: dict[tuple[Any, ...], int] = {}
-    clocks: list[tuple[Any, float, float]] = []
+    clocks: list[tuple[Any, float, float, float]] = []
     clock_of = []
     for plan, t, n in zip(plans, seen.tolist(), averaged.tolist()):
-        key = (plan.t0, t, n)
+        key = (plan.t0, plan.intercept_step, t, n)
         if key not in places:
             places[key] = len(clocks)
-            clocks.append((plan.step_spec(), t, n))
+            clocks.append((plan.step_spec(), plan.intercept_eta0, t, n))
         clock_of.append(places[key])
     plan = plans[0]
     return LabelBlock(
@@ -215,9 +214,8 @@ def _block(
         reg=plan.reg,
         radius=plan.radius,
         average_from=plan.average_from,
-        intercept_eta0=plan.intercept_eta0,
         fit_intercept=plan.fit_intercept,
-        curvature=plan.curvature if curvature is None else curvature,
+        curvature=plan.curvature,
     )
 
 
@@ -225,24 +223,49 @@ def _block(
 
 
 def tried_plans(
-    plan: Plan, source: RowSource, sets: Sets, counts: Array, sample: Array, dtype: Any
+    plan: Plan,
+    source: RowSource,
+    sets: Sets,
+    counts: Array,
+    dtype: Any,
+    weight: Array | None,
+    class_weight: Array | None,
+    epochs: int,
 ) -> list[Plan]:
-    """A plan for each label, with the t0 that `Plan.with_tried_t0` would find for it.
+    """A plan for each label, with the first steps that `LinearClassifier` finds for it.
 
     The trials of all labels are made side by side: as many passes over the sample as the
     label needs that needs most.  A label that all rows carry, or none, tells nothing; it
     gets the t0 of a stream.
     """
     plans = [plan.for_stream(source)] * len(counts)
-    if not plan.needs_t0():
-        return plans
     told = np.flatnonzero((counts > 0) & (counts < source.n_rows)).tolist()
-    searches = {k: plan.first_step_trials() for k in told}
-    trials = {k: next(search) for k, search in searches.items()}
+    if not plan.needs_t0() or not told:
+        return plans
+    sample = Sample(source, epochs)
+    owned, all_rows = counts, float(source.n_rows)
+    if weight is not None:
+        by_entry = np.repeat(weight, np.diff(sets[0]))
+        owned = np.bincount(sets[1], weights=by_entry, minlength=len(counts))
+        all_rows = float(weight.sum())
+        weight = np.ascontiguousarray(weight[sample.rows])
+    sets = _rows_of(sets, sample.rows)
+    present = np.bincount(sets[1], minlength=len(counts))
+    trials, searches = {}, {}
+    for k in told:
+        classes = np.array([all_rows - owned[k], owned[k]])
+        if class_weight is not None:
+            classes *= class_weight[:, k]
+        own = with_intercept_step(plan, classes)
+        rarer = min(present[k], sample.X.n_rows - present[k])
+        searches[k] = first_step_trials(own, sample, rarer=rarer)
+        trials[k] = next(searches[k])
     while trials:
         labels = list(trials)
-        costs = _trial_costs([trials[k] for k in labels], source, sets, labels, sample, dtype)
-        for k, cost in zip(labels, costs):
+        factors = None if class_weight is None else np.ascontiguousarray(class_weight[:, labels])
+        own_sets = _restricted(sets, labels)
+        costs = _trial_costs(list(trials.values()), sample, own_sets, dtype, weight, factors)
+        for k, cost in zip(labels, costs.tolist()):
             try:
                 trials[k] = searches[k].send(cost)
             except StopIteration as stop:
@@ -252,24 +275,59 @@ def tried_plans(
 
 
 def _trial_costs(
-    plans: list[Plan], source: RowSource, sets: Sets, labels: list[int], sample: Array, dtype: Any
-) -> list[float]:
-    """Average loss of test-then-train over the sample, for each of these labels."""
-    weights = ScaledMatrix(source.n_features, len(labels), dtype, plans[0].radius > 0)
-    block = _block(plans, weights, curvature=0.0)
+    plans: list[Plan],
+    sample: Sample,
+    sets: Sets,
+    dtype: Any,
+    weight: Array | None,
+    class_weight: Array | None,
+) -> Array:
+    """`osvm.linear.first_step.trial_cost` for the label of each plan."""
+    n_labels, n = len(plans), sample.X.n_rows
+    block = _block(plans, ScaledMatrix(sample.X.n_features, n_labels, dtype, plans[0].radius > 0))
     try:
-        block.run(source, *_restricted(sets, labels), order=sample)
+        for _ in range(sample.passes):
+            block.run(sample.X, *sets, weight=weight, class_weight=class_weight)
     except FloatingPointError:
-        if len(labels) == 1:
-            return [float("inf")]
+        if n_labels == 1:
+            return np.array([np.inf])
         # One of them fails and stops the others: find out which.
-        half = len(labels) // 2
-        return [
-            cost
-            for part in (slice(half), slice(half, None))
-            for cost in _trial_costs(plans[part], source, sets, labels[part], sample, dtype)
-        ]
-    return (block.loss_sum / len(sample)).tolist()
+        half = n_labels // 2
+        parts = [np.arange(half), np.arange(half, n_labels)]
+        return np.concatenate(
+            [
+                _trial_costs(
+                    [plans[k] for k in part],
+                    sample,
+                    _restricted(sets, part.tolist()),
+                    dtype,
+                    weight,
+                    None if class_weight is None else np.ascontiguousarray(class_weight[:, part]),
+                )
+                for part in parts
+            ]
+        )
+    scores = np.empty((n, n_labels))
+    block.decide(sample.X, scores, False)
+    member = np.zeros((n, n_labels), bool)
+    member[np.repeat(np.arange(n), np.diff(sets[0])), sets[1]] = True
+    values = plans[0].loss.value(np.where(member, 1.0, -1.0), scores)
+    if class_weight is not None:
+        values = values * np.where(member, class_weight[1], class_weight[0])
+    if weight is not None:
+        values = values * weight[:, None]
+    costs = 0.5 * plans[0].reg * np.square(block.coef(False)).sum(axis=1) + values.mean(axis=0)
+    costs += block.loss_sum / block.seen
+    return np.where(np.isfinite(costs), costs, np.inf)
+
+
+def _rows_of(sets: Sets, rows: Array) -> Sets:
+    """The sets of these rows."""
+    ends, codes = sets
+    counts = np.diff(ends)[rows]
+    new_ends = np.append(0, np.cumsum(counts))
+    places = np.repeat(ends[rows] - new_ends[:-1], counts) + np.arange(new_ends[-1])
+    return new_ends.astype(np.int64), np.ascontiguousarray(codes[places], np.int32)
 
 
 def _restricted(sets: Sets, labels: list[int]) -> Sets:

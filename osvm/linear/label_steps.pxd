@@ -17,6 +17,7 @@ from osvm.core.step cimport Step, step_eta
 # What the labels of one clock share.
 cdef struct Clock:
     Step step
+    double intercept_eta0   # eta_b = this/sqrt(t); 0 = the weights' own step
     double t                # steps made, which are examples seen
     double averaged         # iterates in the average
     double reach            # bound of its labels' |w| and |b|; -1 = not known
@@ -57,8 +58,8 @@ cdef inline void read_clock(Clock *clock, const Options *options) noexcept nogil
     clock.eta_b = 0.0
     if options.fit_intercept:
         clock.eta_b = clock.eta
-        if options.intercept_eta0 > 0.0:
-            clock.eta_b = options.intercept_eta0 / sqrt(clock.t + 1.0)
+        if clock.intercept_eta0 > 0.0:
+            clock.eta_b = clock.intercept_eta0 / sqrt(clock.t + 1.0)
     clock.shrink = clamp_shrink(1.0 - clock.eta * options.reg)
     clock.counts = options.average_from >= 0.0 and clock.t >= options.average_from
 

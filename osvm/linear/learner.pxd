@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from osvm._input.rows cimport RowSource
 from osvm.core.row cimport Row, Rows
+from osvm.core.smat cimport SMat
 from osvm.linear.model cimport LinearModel, Record
 
 cdef class SGDLearner:
@@ -21,11 +22,10 @@ cdef class SGDLearner:
     cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest,
                            double curvature, double target)
     cdef double _size(self)
-    cdef int _learn_scalar(self, const Rows *X, const double *y, const int64_t *order,
-                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
-                           double largest, Record record) noexcept nogil
-    cdef int _learn_multi(self, const Rows *X, const int32_t *labels, const int64_t *order,
-                          Py_ssize_t *at, Py_ssize_t stop, const double *weight,
-                          double largest, Record record) noexcept nogil
-    cdef void _score(self, const Row *row, bint mean, double *out) noexcept nogil
+    cdef int _learn(self, const Rows *X, const double *y, const int32_t *labels,
+                    const int64_t *order, Py_ssize_t *at, Py_ssize_t stop, const double *weight,
+                    double largest, Record record) noexcept nogil
+    cdef SMat _reader(self, double *work) noexcept nogil
+    cdef void _score(self, const SMat *mat, const Row *row, bint mean,
+                     double *out) noexcept nogil
     cdef SGDLearner _like(self, weights, Py_ssize_t n_out=*)

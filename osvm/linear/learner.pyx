@@ -18,8 +18,8 @@ Invariants
 - with mini-batches, gradients are summed in `grad` and the step is made when
   the batch is full, or by `flush`.
 
-The loops are in one_output.pxd (one output), one_output_sparse.pxd (its fast path) and
-columns.pxd (K outputs), mini-batches in mini_batch.pxd.
+The loops are in osvm/linear/one_output.pxd (one output), osvm/linear/one_output_sparse.pxd (its usual
+case) and osvm/linear/columns.pxd (K outputs), mini-batches in osvm/linear/mini_batch.pxd.
 """
 import numpy as np
 
@@ -28,6 +28,7 @@ from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport int32_t, int64_t
 
 from osvm._input.scan import largest_magnitude
+from osvm._input.schema import sgd_schema
 
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
@@ -39,11 +40,15 @@ from osvm.linear.columns cimport learn_multi
 from osvm.linear.weight_bound cimport intercept_reach, reach_after, rho_at
 from osvm.linear.one_output cimport learn_scalar
 from osvm.linear.steps cimport largest_of, loss_slope
-from osvm.linear.weights cimport ScaledMatrix, ScaledVector
+from osvm.linear.weights cimport SCRATCH, ScaledMatrix, ScaledVector
 from osvm.core.row cimport Row, Rows, rows_get
-from osvm.core.smat cimport smat_average_dot, smat_dot
+from osvm.core.smat cimport SMat, smat_average_dot, smat_dot
 from osvm.core.step cimport STEP_BOTTOU, STEP_CONSTANT, step_eta
 from osvm.core.svec cimport svec_average_dot, svec_dot
+
+
+cdef enum:
+    KEEP_GIL = 4096     # multiplications that take less time than giving up the GIL
 
 
 cdef void *pointer(object array) except NULL:
@@ -271,17 +276,18 @@ cdef class SGDLearner:
                 largest_of(y, X.rows.n_rows) if y != NULL else 1.0):
             saved = self.get_state()
             self.reach = -1.0
-        # Signals are looked at between chunks of a few milliseconds.
+        # Signals are looked at between chunks of a few milliseconds; one short row is learnt
+        # sooner than the GIL is given up and taken back.
         chunk = max(1, 4_000_000 // (self.model.n_out * (1 + chunk)))
         while start < stop:
             end = min(stop, start + chunk)
-            with nogil:
-                if self.model.n_out == 1:
-                    status = self._learn_scalar(&X.rows, y, order_at, &start, end, weight,
-                                                largest, at)
-                else:
-                    status = self._learn_multi(&X.rows, labels, order_at, &start, end, weight,
-                                               largest, at)
+            if end - start == 1 and chunk > 1000:
+                status = self._learn(&X.rows, y, labels, order_at, &start, end, weight, largest,
+                                     at)
+            else:
+                with nogil:
+                    status = self._learn(&X.rows, y, labels, order_at, &start, end, weight,
+                                         largest, at)
             if status != DONE:
                 failed = order[start] if order is not None else start
                 if saved is not None:
@@ -372,28 +378,16 @@ cdef class SGDLearner:
             f"the step at row {row} would overflow the weights: scale the features (for example "
             "to unit norm), raise reg or lower eta0")
 
-    cdef int _learn_scalar(self, const Rows *X, const double *y, const int64_t *order,
-                           Py_ssize_t *at, Py_ssize_t stop, const double *weight,
-                           double largest, Record record) noexcept nogil:
-        return learn_scalar(&self.model, X, y, order, at, stop, weight, largest, record)
-
-    cdef int _learn_multi(self, const Rows *X, const int32_t *labels, const int64_t *order,
-                          Py_ssize_t *at, Py_ssize_t stop, const double *weight,
-                          double largest, Record record) noexcept nogil:
+    cdef int _learn(self, const Rows *X, const double *y, const int32_t *labels,
+                    const int64_t *order, Py_ssize_t *at, Py_ssize_t stop, const double *weight,
+                    double largest, Record record) noexcept nogil:
+        if self.model.n_out == 1:
+            return learn_scalar(&self.model, X, y, order, at, stop, weight, largest, record)
         return learn_multi(&self.model, X, labels, order, at, stop, weight, largest, record)
 
     def flush(self):
         """Make the step of a batch that is not full; the end of an epoch calls it."""
         apply_batch(&self.model)
-
-    def is_sound(self):
-        """Whether no weight has come near an overflow."""
-        room = 1e30 if self.weights.v.itemsize == 4 else 1e145
-        parts = [self.weights.v, self.intercept]
-        if self.weights.u is not None:
-            parts.append(self.weights.u)
-        # NaN is neither below nor above anything
-        return all(-room < part.min() and part.max() < room for part in parts)
 
     @property
     def pending_examples(self):
@@ -408,6 +402,10 @@ cdef class SGDLearner:
         cdef Py_ssize_t i
         cdef Row row
         cdef bint mean = averaged and self.weights.averaged_count > 0
+        cdef double small[SCRATCH]
+        cdef double[::1] large
+        cdef double *work = small
+        cdef SMat mat
         if X.rows.n_features != self.weights.dim:
             raise ValueError(f"rows have {X.rows.n_features} features, "
                              f"the model {self.weights.dim}")
@@ -421,13 +419,33 @@ cdef class SGDLearner:
             frozen = self.frozen_average()
             frozen.decide(X, out, False, start, stop)
             return
+        if self.model.n_out > SCRATCH:
+            large = np.empty(self.model.n_out)
+            work = &large[0]
+        mat = self._reader(work)
+        if stop - start == 1 and self.model.n_out * self._mean_count(X) < KEEP_GIL:
+            rows_get(&X.rows, start, &row)
+            self._score(&mat, &row, mean, &out[start, 0])
+            return
         with nogil:
             for i in range(start, stop):
                 rows_get(&X.rows, i, &row)
-                self._score(&row, mean, &out[i, 0])
+                self._score(&mat, &row, mean, &out[i, 0])
 
-    cdef void _score(self, const Row *row, bint mean, double *out) noexcept nogil:
-        """Scores of one row, intercepts included; of the average with `mean`."""
+    cdef SMat _reader(self, double *work) noexcept nogil:
+        """The weights of several outputs for `_score`, with scratch of n_out doubles."""
+        cdef SMat mat
+        if self.model.mat != NULL:
+            mat = self.model.mat[0]
+            mat.work = work
+        return mat
+
+    cdef void _score(self, const SMat *mat, const Row *row, bint mean,
+                     double *out) noexcept nogil:
+        """Scores of one row, intercepts included; of the average with `mean`.
+
+        `mat` is from `_reader`: several threads may score at the same time.
+        """
         cdef Py_ssize_t k
         cdef LinearModel *m = &self.model
         if m.vec != NULL:
@@ -436,11 +454,11 @@ cdef class SGDLearner:
             else:
                 out[0] = svec_dot(m.vec, row) + m.b[0]
         elif mean:
-            smat_average_dot(m.mat, row, out)
+            smat_average_dot(mat, row, out)
             for k in range(m.n_out):
-                out[k] += m.b_sum[k] / m.mat.avg_count
+                out[k] += m.b_sum[k] / mat.avg_count
         else:
-            smat_dot(m.mat, row, out)
+            smat_dot(mat, row, out)
             for k in range(m.n_out):
                 out[k] += m.b[k]
 
@@ -489,28 +507,20 @@ cdef class SGDLearner:
         return scalars, arrays
 
     def set_state(self, scalars, arrays):
-        """Take over what `get_state` gave; shapes must agree."""
+        """Take over what `get_state` gave; ValueError, and no change, when it does not fit."""
+        self.schema().check(scalars, arrays)
         cls = ScaledVector if self.model.n_out == 1 else ScaledMatrix
-        weights = cls.from_state(
+        self._adopt(cls.from_state(
             {name[2:]: value for name, value in scalars.items() if name.startswith("w_")},
-            {name[2:]: value for name, value in arrays.items() if name.startswith("w_")})
-        if weights.dim != self.weights.dim or weights.n_out != self.model.n_out:
-            raise ValueError("the saved weights have another shape than the model")
-        touched = arrays.get("touched")
-        if touched is not None and touched.size and not (
-                0 <= touched.min() and touched.max() < weights.dim):
-            raise ValueError("the saved mini-batch names features that do not exist")
-        for name in ("intercept", "intercept_sum"):
-            if arrays[name].shape != getattr(self, name).shape:
-                raise ValueError(f"the saved {name} has another shape than the model's")
-        self._adopt(weights)
+            {name[2:]: value for name, value in arrays.items() if name.startswith("w_")}))
         self.reach = -1.0
         for name in ("intercept", "intercept_sum"):
             getattr(self, name)[:] = arrays[name]
         self.model.t, self.model.seen = scalars["t"], scalars["seen"]
         self.model.loss_sum, self.model.error_sum = scalars["loss_sum"], scalars["error_sum"]
         self.model.step.eta = scalars["eta"]
-        if touched is not None:
+        if self.model.options.batch_size > 1:
+            touched = arrays["touched"]
             self._grad[:] = arrays["grad"]
             self._grad_b[:] = arrays["grad_b"]
             self._touched[:touched.size] = touched
@@ -518,6 +528,13 @@ cdef class SGDLearner:
             self.model.pending = scalars["pending"]
             self.model.batch_pull = float(np.abs(arrays["grad"]).max(initial=0.0))
             self.model.touched_all = scalars["touched_all"]
+
+    def schema(self):
+        """What `set_state` takes."""
+        return sgd_schema(
+            self.weights.dim, self.model.n_out, self.weights.v.dtype,
+            average_from=self.model.options.average_from, radius=self.model.options.radius,
+            batch_size=self.model.options.batch_size)
 
     def copy(self):
         """An independent copy, bit for bit."""
@@ -531,8 +548,6 @@ cdef class SGDLearner:
         old = self.model.n_out
         if n_out <= max(old, 2):
             raise ValueError(f"cannot go from {old} to {n_out} outputs")
-        if self.model.pending:
-            raise ValueError("a mini-batch is pending: flush it first")
         if old == 1:
             # The one score of a binary model is the second label's, and minus the first's.
             weights = ScaledMatrix.from_binary(self.weights, n_out)
@@ -545,4 +560,10 @@ cdef class SGDLearner:
         wide.intercept_sum[:len(keep)] = self.intercept_sum[keep] * sign
         wide.model.t, wide.model.seen = self.model.t, self.model.seen
         wide.model.loss_sum, wide.model.error_sum = self.model.loss_sum, self.model.error_sum
+        if self.model.options.batch_size > 1:     # an open mini-batch goes on
+            wide._grad[:, :len(keep)] = self._grad[:, keep] * sign.astype(self._grad.dtype)
+            wide._grad_b[:len(keep)] = self._grad_b[keep] * sign
+            wide._touched[:] = self._touched
+            wide.model.n_touched, wide.model.touched_all = self.model.n_touched, self.model.touched_all
+            wide.model.pending, wide.model.batch_pull = self.model.pending, self.model.batch_pull
         return wide

@@ -301,10 +301,16 @@ cdef class MetaLearner:
         return scalars, arrays
 
     def set_state(self, scalars, arrays):
-        """Take over what `get_state` gave; shapes must agree."""
-        for name in ("intercept", "eta_b", "z_b"):
-            if arrays[name].shape != (self.n_out,):
-                raise ValueError(f"the saved {name} has another shape than the model's")
+        """Take over what `get_state` gave; ValueError, and no change, when it does not fit."""
+        self.schema().check(scalars, arrays)
+        self._take(scalars, arrays)
+
+    def schema(self):
+        """What `set_state` takes."""
+        raise NotImplementedError
+
+    def _take(self, scalars, arrays):
+        """Take over a state that has been found valid."""
         self.intercept[:] = arrays["intercept"]
         self._eta_b[:] = arrays["eta_b"]
         self._z_b[:] = arrays["z_b"]

@@ -16,6 +16,8 @@ Invariants:
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -28,8 +30,10 @@ from osvm._input.label_sets import MAX_LABELS, LabelSets, label_array, membershi
 from osvm._input.labels import LabelIndex, resolve_class_weight
 from osvm._input.parameters import check_choice, check_integer
 from osvm._input.rows import RowSource
+from osvm._input.schema import ArrayField, Field, Schema, check_list
 from osvm.linear.classifier import LinearClassifier
 from osvm.linear.label_models import LabelModels, in_one_pass
+from osvm.linear.state import PlanParams
 
 __all__ = ["MultilabelClassifier"]
 
@@ -44,7 +48,7 @@ def _has_probabilities(model: MultilabelClassifier) -> bool:
     return True
 
 
-class MultilabelClassifier(ClassifierMixin, OnlineEstimator):
+class MultilabelClassifier(ClassifierMixin, PlanParams, OnlineEstimator):
     """Linear classifier of rows that carry any number of labels.
 
     Parameters
@@ -125,6 +129,13 @@ epochs, tol, shuffle, random_state, probability
             check_choice("class_weight", self.class_weight, ["balanced"])
         return LinearClassifier(**{**self._inner_params(), **changed})
 
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters; those of learning take effect at the next call that learns."""
+        out = super().set_params(**params)
+        for model in self.__dict__.get("_models") or []:
+            model.set_params(**self._inner_params())
+        return out
+
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> MultilabelClassifier:
@@ -140,21 +151,24 @@ epochs, tol, shuffle, random_state, probability
         -------
         self
         """
-        source, rows = self._open(X, reset=True)
-        sets = LabelSets.of(Y, source.n_rows)
-        index = sets.new_index()
-        codes = index.encode(sets.flat)
-        epochs = check_integer("epochs", self.epochs, 1)
-        joined, models = None, []
-        if in_one_pass(self._new_inner()):
-            joined = self._fit_joined(source, rows, sets, codes, len(index), sample_weight)
-        else:
-            models = self._fit_apart(rows, sets.membership(codes, len(index)), sample_weight)
-        self._set_features(X, source)
-        self._index = index
-        self._keep_models(joined, models)
-        self.t_ = source.n_rows * epochs
-        return self
+        with self._lock.writing():
+            source, rows = self._open(X, reset=True)
+            sets = LabelSets.of(Y, source.n_rows)
+            index = sets.new_index()
+            codes = index.encode(sets.flat)
+            epochs = check_integer("epochs", self.epochs, 1)
+            joined, models = None, []
+            if in_one_pass(self._new_inner()):
+                joined = self._fit_joined(source, rows, sets, codes, len(index), sample_weight)
+            else:
+                models = self._fit_apart(rows, sets.membership(codes, len(index)), sample_weight)
+            with self._lock.changing():
+                self._set_features(X, source)
+                self._index = index
+                self._keep_models(joined, models)
+                self._keep_plan_values()
+                self.t_ = source.n_rows * epochs
+            return self
 
     def _fit_joined(
         self,
@@ -195,9 +209,15 @@ epochs, tol, shuffle, random_state, probability
             if y.min() != y.max():
                 models.append(self._new_inner().fit(rows, y, sample_weight=sample_weight))
                 continue
-            constant = self._new_inner(solver="sgd", C=None, tol=None)  # all rows, or none
+            # All rows have the label, or none: a stream, which has no C and no full batch.
+            whole = {"batch_size": len(y)} if self.batch_size == "full" else {}
+            constant = self._new_inner(solver="sgd", C=None, tol=None, **whole)
             for _ in range(self.epochs):
                 constant.partial_fit(rows, y, classes=[0, 1], sample_weight=sample_weight)
+            # It goes on with the parameters of the others, which are its own resolved.
+            constant.set_params(**self._inner_params())
+            constant._plan = dataclasses.replace(constant._plan, C=self.C)
+            constant._keep_plan_values()
             models.append(constant)
         return models
 
@@ -235,42 +255,50 @@ epochs, tol, shuffle, random_state, probability
         -------
         self
         """
-        known = self.__dict__
-        source, rows = self._open(X)
-        sets = LabelSets.of(Y, source.n_rows)
-        index = known.get("_index")
-        if index is None:
-            index = sets.new_index() if classes is None else LabelIndex.of(label_array(classes))
-        elif classes is not None:
-            index, _ = index.grown(label_array(classes))
-        if sets.width is not None and sets.width > len(index):
-            raise ValueError(f"Y has {sets.width} columns where the model has {len(index)} labels")
-        index, codes = index.grown(sets.flat) if len(sets.flat) else (index, sets.flat)
-        if not 0 < len(index) <= MAX_LABELS:
-            raise ValueError(f"{len(index)} labels; there must be 1 to {MAX_LABELS}")
-        joined = self._stream_joined(source, rows, len(index))
-        models: list[LinearClassifier] = []
-        before = known.get("t_", 0)
-        if joined is not None:
-            weight = None
-            if sample_weight is not None:
-                weight = validate.check_sample_weight(
-                    sample_weight, source.n_rows, allow_zero=True
+        with self._lock.changing():
+            known = self.__dict__
+            source, rows = self._open(X)
+            sets = LabelSets.of(Y, source.n_rows)
+            index = known.get("_index")
+            if index is None:
+                index = (
+                    sets.new_index() if classes is None else LabelIndex.of(label_array(classes))
                 )
-            start, is_present = joined.block.seen.max(), known.get("_joined") is joined
-            try:
-                joined.learn(source, (sets.ends, np.ascontiguousarray(codes, np.int32)), weight)
-            except KeyboardInterrupt:  # all labels have learnt the same rows
-                if is_present:
-                    self.t_ = before + int(joined.block.seen.max() - start)
-                raise
-        else:
-            models = self._learn_apart(rows, sets.membership(codes, len(index)), sample_weight)
-        self._set_features(X, source)
-        self._index = index
-        self._keep_models(joined, models)
-        self.t_ = before + source.n_rows
-        return self
+            elif classes is not None:
+                index, _ = index.grown(label_array(classes))
+            if sets.width is not None and sets.width > len(index):
+                raise ValueError(
+                    f"Y has {sets.width} columns where the model has {len(index)} labels"
+                )
+            index, codes = index.grown(sets.flat) if len(sets.flat) else (index, sets.flat)
+            if not 0 < len(index) <= MAX_LABELS:
+                raise ValueError(f"{len(index)} labels; there must be 1 to {MAX_LABELS}")
+            joined = self._stream_joined(source, rows, len(index))
+            models: list[LinearClassifier] = []
+            before = known.get("t_", 0)
+            if joined is not None:
+                weight = None
+                if sample_weight is not None:
+                    weight = validate.check_sample_weight(
+                        sample_weight, source.n_rows, allow_zero=True
+                    )
+                start, is_present = joined.block.seen.max(), known.get("_joined") is joined
+                try:
+                    joined.learn(
+                        source, (sets.ends, np.ascontiguousarray(codes, np.int32)), weight
+                    )
+                except KeyboardInterrupt:  # all labels have learnt the same rows
+                    if is_present:
+                        self.t_ = before + int(joined.block.seen.max() - start)
+                    raise
+            else:
+                models = self._learn_apart(rows, sets.membership(codes, len(index)), sample_weight)
+            self._set_features(X, source)
+            self._index = index
+            self._keep_models(joined, models)
+            self._keep_plan_values()
+            self.t_ = before + source.n_rows
+            return self
 
     def _stream_joined(self, source: RowSource, rows: Any, n_labels: int) -> LabelModels | None:
         """The models for the next block in one pass; None where they learn one by one."""
@@ -280,8 +308,15 @@ epochs, tol, shuffle, random_state, probability
         if self.class_weight is not None or not in_one_pass(inner):
             return None
         joined: LabelModels | None = known.get("_joined")
-        if joined is None and known.get("_models"):
-            joined = LabelModels.joined(self._models)
+        models: list[LinearClassifier] = known.get("_models") or []
+        if "t_" in known and not self._plan_is_current():
+            # Each label follows the parameters; together again where they can be.
+            models = [copy.copy(model) for model in self._label_models()]
+            for model in models:
+                model._learner, model._plan = model._going_on(None, source)
+            joined = None
+        if joined is None and models:
+            joined = LabelModels.joined(models)
             if joined is None:
                 return None
         if joined is None:
@@ -314,11 +349,12 @@ epochs, tol, shuffle, random_state, probability
 
     def decision_function(self, X: Any) -> Array:
         """Scores, shape (n, K): a row has the labels whose scores are positive."""
-        self._check_fitted()
-        source, rows = self._open(X)
-        if self._joined is not None:
-            return self._joined.scores(source)
-        return np.column_stack([model.decision_function(rows) for model in self._models])
+        with self._lock:
+            self._check_fitted()
+            source, rows = self._open(X)
+            if self._joined is not None:
+                return self._joined.scores(source)
+            return np.column_stack([model.decision_function(rows) for model in self._models])
 
     def predict(self, X: Any) -> Array:
         """Which labels each row has: 0 and 1, shape (n, K), columns as in `classes_`."""
@@ -326,26 +362,33 @@ epochs, tol, shuffle, random_state, probability
 
     def predict_labels(self, X: Any) -> list[tuple]:
         """The labels of each row, in the order of `classes_`."""
-        classes = self.classes_.tolist()
-        return [tuple(classes[k] for k in np.flatnonzero(row)) for row in self.predict(X)]
+        self._check_fitted()
+        with self._lock:
+            found, classes = self.predict(X), self.classes_.tolist()
+        return [tuple(classes[k] for k in np.flatnonzero(row)) for row in found]
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Array:
         """Probability of each label, shape (n, K); they need not add up to one."""
-        self._check_fitted()
-        source, rows = self._open(X)
-        if self._joined is not None and not self.probability:
-            return self._joined.plans[0].loss.probability(self._joined.scores(source))
-        return np.column_stack([model.predict_proba(rows)[:, 1] for model in self._label_models()])
+        with self._lock:
+            self._check_fitted()
+            source, rows = self._open(X)
+            if self._joined is not None and not self.probability:
+                return self._joined.plans[0].loss.probability(self._joined.scores(source))
+            return np.column_stack(
+                [model.predict_proba(rows)[:, 1] for model in self._label_models()]
+            )
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """The fraction of rows whose label sets are predicted exactly."""
-        found = self.predict(X)
+        self._check_fitted()
+        with self._lock:
+            found, known = self.predict(X), self._index
         sets = LabelSets.of(Y, len(found))
-        index, codes = self._index.grown(sets.flat) if len(sets.flat) else (self._index, sets.flat)
+        index, codes = known.grown(sets.flat) if len(sets.flat) else (known, sets.flat)
         wanted = sets.membership(codes, len(index)).toarray()
-        extra = wanted[:, len(self._index) :].any(axis=1)  # labels that the model does not know
-        right = (found == wanted[:, : len(self._index)]).all(axis=1) & ~extra
+        extra = wanted[:, len(known) :].any(axis=1)  # labels that the model does not know
+        right = (found == wanted[:, : len(known)]).all(axis=1) & ~extra
         return float(np.average(right, weights=sample_weight))
 
     # ---------------------------------------------------------------- attributes
@@ -363,26 +406,29 @@ epochs, tol, shuffle, random_state, probability
     @property
     def coef_(self) -> Array:
         """Weights, one row for each label."""
-        self._need("coef_")
-        if self._joined is not None:
-            return self._joined.coef
-        return np.vstack([np.atleast_2d(model.coef_) for model in self._models])
+        with self._lock:
+            self._need("coef_")
+            if self._joined is not None:
+                return self._joined.coef
+            return np.vstack([np.atleast_2d(model.coef_) for model in self._models])
 
     @property
     def intercept_(self) -> Array:
         """Offsets."""
-        self._need("intercept_")
-        if self._joined is not None:
-            return self._joined.intercept
-        return np.concatenate([np.atleast_1d(model.intercept_) for model in self._models])
+        with self._lock:
+            self._need("intercept_")
+            if self._joined is not None:
+                return self._joined.intercept
+            return np.concatenate([np.atleast_1d(model.intercept_) for model in self._models])
 
     def _totals(self) -> tuple[float, float]:
         """Losses and errors of test-then-train: summed, and averaged, over the labels."""
-        if self._joined is not None:
-            return self._joined.totals
-        learners = [model._learner for model in self._models]
-        loss = sum(float(learner.loss_sum) for learner in learners)
-        return loss, sum(float(learner.error_sum) for learner in learners) / len(learners)
+        with self._lock:
+            if self._joined is not None:
+                return self._joined.totals
+            learners = [model._learner for model in self._models]
+            loss = sum(float(learner.loss_sum) for learner in learners)
+            return loss, sum(float(learner.error_sum) for learner in learners) / len(learners)
 
     # --------------------------------------------------------------------- state
 
@@ -392,26 +438,34 @@ epochs, tol, shuffle, random_state, probability
         scalars["labels"] = self._index.get_state()
         scalars["models"] = [state[0] for state in states]
         names = sorted({name for _, arrays in states for name in arrays})
-        stacked = {name: np.stack([arrays[name] for _, arrays in states]) for name in names}
+        stacked = {}
+        for name in names:
+            parts = [arrays[name] for _, arrays in states]
+            if name == _RAGGED:
+                stacked["touched_ends"] = np.cumsum([len(part) for part in parts])
+                stacked[name] = np.concatenate(parts)
+            else:
+                stacked[name] = np.stack(parts)
         return scalars, stacked
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._check_scalars(scalars, {"labels": Field("dict"), "models": Field("list")})
         index = LabelIndex.from_state(scalars["labels"])
         states = scalars["models"]
-        if not isinstance(states, list) or not 0 < len(states) == len(index):
-            raise ValueError("the number of models is not the number of labels")
-        for name, array in arrays.items():
-            if array.ndim < 1 or len(array) != len(states):
-                raise ValueError(f"{name} is not there for each label")
+        check_list("models", states, Field("dict"), least=len(index), most=len(index))
+        parts = _parted(arrays, len(states))
         models = []
         for k, state in enumerate(states):
-            if state["n_features_in"] != scalars["n_features_in"]:
+            if state.get("n_features_in") != scalars["n_features_in"]:
                 raise ValueError("the models of the labels differ in their features")
+            if state.get("n_out") != 1:
+                raise ValueError("the model of a label has one output")
             model = self._new_inner()
-            model._set_state(state, {name: array[k].copy() for name, array in arrays.items()})
+            model._set_state(state, {name: arrays[k].copy() for name, arrays in parts.items()})
             models.append(model)
         self._set_base_state(scalars)
         self._index = index
+        self.__dict__.pop("_plan_values", None)
         self._keep_models(*self._together(models))
 
     @staticmethod
@@ -428,6 +482,8 @@ epochs, tol, shuffle, random_state, probability
         state = dict(getstate() if getstate is not None else self.__dict__)
         if state.pop("_joined", None) is not None:
             state["_models"] = self._label_models()
+        elif "_models" in state:  # as they are now: pickles are written after the lock is free
+            state["_models"] = [copy.copy(model) for model in state["_models"]]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -444,3 +500,27 @@ epochs, tol, shuffle, random_state, probability
         tags.classifier_tags.multi_label = True
         tags.classifier_tags.multi_class = False
         return tags
+
+
+# The only array whose length differs from label to label: features of an open mini-batch.
+_RAGGED = "touched"
+
+
+def _parted(arrays: dict[str, Array], n_labels: int) -> dict[str, Any]:
+    """For each name, the array of every label."""
+    arrays = dict(arrays)
+    ends = arrays.pop("touched_ends", None)
+    parts: dict[str, Any] = {}
+    if ends is not None:
+        whole = arrays.pop(_RAGGED, np.empty(0))
+        size = len(whole) if whole.ndim == 1 else 0
+        bounds = ArrayField((n_labels,), np.int64, 0, size)
+        Schema("model", {}, {"touched_ends": bounds}).check({}, {"touched_ends": ends})
+        if (np.diff(ends) < 0).any() or ends[-1] != size:
+            raise ValueError("the saved touched_ends of the model do not ascend to its end")
+        parts[_RAGGED] = np.split(whole, ends[:-1])
+    for name, array in arrays.items():
+        if array.ndim < 1 or len(array) != n_labels:
+            raise ValueError(f"the saved {name[:60]} of the model is not there for each label")
+        parts[name] = array
+    return parts

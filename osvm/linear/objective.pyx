@@ -148,9 +148,10 @@ def objective(SGDLearner learner, RowSource X, targets, weight=None, bint averag
     cdef bint mean = averaged and learner.weights.averaged_count > 0
     cdef bint mean_scores = mean
     cdef SGDLearner scorer = learner
-    cdef double[::1] scratch = np.empty((GROUP + 1) * K)
+    cdef double[::1] scratch = np.empty((GROUP + 2) * K)
     cdef double *xi = &scratch[0]
-    cdef double *f = xi + K
+    cdef double *f = xi + 2 * K
+    cdef SMat mat
     cdef double value, sq, total = 0.0
     cdef Row row
     if n < 1 or rows.n_features != learner.weights.dim or len(targets) != n or (
@@ -169,11 +170,12 @@ def objective(SGDLearner learner, RowSource X, targets, weight=None, bint averag
     if mean and n * (1.0 + learner._mean_count(X)) > FREEZE * <double> rows.n_features:
         scorer, mean_scores = learner.frozen_average(), False
     with nogil:
+        mat = scorer._reader(xi + K)
         while first < n:
             last = min(first + GROUP, n)
             for i in range(first, last):
                 rows_get(rows, i, &row)
-                scorer._score(&row, mean_scores, f + (i - first) * K)
+                scorer._score(&mat, &row, mean_scores, f + (i - first) * K)
             for i in range(first, last):
                 if K == 1:
                     value = loss_value(&learner.model.loss, y[i], f[i - first])

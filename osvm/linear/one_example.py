@@ -95,7 +95,8 @@ class OneExample:
         answer = one_row.score(self, x, values)
         if answer is None:
             row = self._row_to_predict(x, values)
-            answer = self.decision_function(row)[0]  # type: ignore[attr-defined]
+            name = "predict" if self._one_target == "number" else "decision_function"
+            answer = getattr(self, name)(row)[0]
             self._make_one()
             return float(answer) if np.ndim(answer) == 0 else answer
         if type(answer) is float:
@@ -132,13 +133,14 @@ class OneExample:
     def _learn_row(self, X: Any, y: Any) -> bool:
         """`partial_fit` on a CSR matrix of one row the short way; False when it cannot."""
         kind = type(X)
+        known = self.__dict__
         if (kind is not _csr_matrix and kind is not _csr_array) or X._shape != (
             1,
-            self.__dict__.get("n_features_in_"),
+            known.get("n_features_in_"),
         ):
             return False
-        if "_one" not in self.__dict__:
-            if "_learner" in self.__dict__:
+        if "_one" not in known:
+            if "_learner" in known:
                 self._make_one()
             return False
         if type(y) is np.ndarray and y.shape == (1,) and y.dtype.kind in "biufU":
@@ -148,7 +150,7 @@ class OneExample:
         else:
             return False
         start, stop = X.indptr.tolist()
-        if start != 0 or stop != len(X.indices) or "feature_names_in_" in self.__dict__:
+        if start != 0 or stop != len(X.indices) or "feature_names_in_" in known:
             return False
         if not one_row.learn(self, X.indices, X.data, target):
             self._make_one()
@@ -164,6 +166,8 @@ class OneExample:
         known = self.__dict__
         if not isinstance(known["_learner"], SGDLearner):
             return  # meta-descent goes through partial_fit
+        if not self._plan_is_current():  # type: ignore[attr-defined]
+            return  # partial_fit follows the parameters first
         index = known.get("_index")
         one = known.get("_one")
         if one is None or one.learner is not known["_learner"] or one.index is not index:
@@ -190,8 +194,15 @@ def _one_row(x: Any, values: Any, n_features: int) -> sp.csr_matrix:
                 f"a feature is named {odd!r}: features are column numbers; turn names into "
                 "numbers first, e.g. with sklearn.feature_extraction.FeatureHasher"
             )
-        columns = np.fromiter(x.keys(), dtype=np.int64, count=len(x))
-        values = np.fromiter(x.values(), dtype=np.float64, count=len(x))
+        try:
+            columns = np.fromiter(x.keys(), dtype=np.int64, count=len(x))
+        except OverflowError:
+            worst = max(x, key=abs)
+            raise ValueError(f"there is no column {worst} in {n_features} features") from None
+        try:
+            values = np.fromiter(x.values(), dtype=np.float64, count=len(x))
+        except OverflowError:
+            raise ValueError("a value is too large for a float64") from None
     else:
         if values is None:
             raise ValueError("give the values that belong to the columns, or one dict for both")

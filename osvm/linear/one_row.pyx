@@ -11,9 +11,10 @@ estimator takes its general way, which converts or explains.
 """
 import numpy as np
 
+cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBuffer_Release, PyObject_GetBuffer
 from cpython.dict cimport PyDict_Next, PyDict_Size
-from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport PyObject
 
 from libc.math cimport INFINITY, isfinite
@@ -21,10 +22,16 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from osvm.linear.step_bound cimport bounded_at, bounded_sq_norm
+from osvm._estimator.lock cimport Locked, ModelLock
 from osvm._input.rows cimport type_code
 from osvm.linear.learner cimport Record, SGDLearner
+from osvm.linear.weights cimport SCRATCH
 from osvm.core.row cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows
 from osvm.core.row cimport rows_get
+from osvm.core.smat cimport SMat
+
+cdef extern from "Python.h":
+    object PyObject_GenericGetDict(object model, void *context)
 
 cdef extern from "../_c/simd.h" nogil:
     int32_t osvm_largest_f32(const void *x, Py_ssize_t n)
@@ -32,12 +39,141 @@ cdef extern from "../_c/simd.h" nogil:
     bint osvm_in_range_i32(const void *j, Py_ssize_t n, uint32_t largest)
     bint osvm_in_range_i64(const void *j, Py_ssize_t n, uint64_t largest)
 
-# Parameters that must be False or None for the short way.
+cdef enum:
+    FEW = 128           # entries of a dict that fit on the stack
+
+# Parameters that must be False or None for the fast path.
 cdef tuple UNUSUAL = ("class_weight", "normalize", "probability", "record", "verbose")
 
 
+# An example in hand: what one call needs, on its stack.
+cdef struct Example:
+    Rows rows
+    double largest
+    int64_t indptr[2]
+    int32_t narrow_indptr[2]
+    Py_buffer held[2]
+    int n_held
+    int64_t *columns            # of a dict
+    double *numbers
+    int64_t few_columns[FEW]
+    double few_numbers[FEW]
+
+
+cdef inline void close_example(Example *example) noexcept:
+    while example.n_held > 0:
+        example.n_held -= 1
+        PyBuffer_Release(&example.held[example.n_held])
+    if example.columns != example.few_columns:
+        PyMem_Free(example.columns)
+        PyMem_Free(example.numbers)
+
+
+cdef inline bint open_example(Example *example, x, values, Py_ssize_t n_features) except -1:
+    """Point `rows` at the example; False when it is not a usual one.
+
+    `close_example` must follow in any case.
+    """
+    cdef Rows *rows = &example.rows
+    example.n_held = 0
+    example.columns = example.few_columns
+    example.numbers = example.few_numbers
+    rows.struct_size = sizeof(Rows)
+    rows.n_rows = 1
+    rows.n_features = n_features
+    rows.step = 1
+    rows.row_step = 0
+    rows.row_scale = NULL
+    if type(x) is dict:
+        return open_dict(example, <dict> x)
+    try:
+        PyObject_GetBuffer(values, &example.held[0], PyBUF_FORMAT | PyBUF_ND)
+        example.n_held = 1
+        PyObject_GetBuffer(x, &example.held[1], PyBUF_FORMAT | PyBUF_ND)
+        example.n_held = 2
+    except (TypeError, ValueError, BufferError):
+        return False
+    return open_arrays(example)
+
+
+cdef inline bint open_arrays(Example *example) noexcept:
+    cdef Rows *rows = &example.rows
+    cdef Py_buffer *v = &example.held[0]
+    cdef Py_buffer *j = &example.held[1]
+    cdef char value_code = type_code(v), index_code = type_code(j)
+    cdef Py_ssize_t n
+    if v.ndim != 1 or j.ndim != 1 or v.shape[0] != j.shape[0]:
+        return False
+    if <size_t> v.buf % <size_t> v.itemsize or <size_t> j.buf % <size_t> j.itemsize:
+        return False
+    n = v.shape[0]
+    rows.values = v.buf
+    rows.indices = j.buf
+    if index_code == c'i':
+        rows.kind = ROW_F32_I32 if value_code == c'f' else ROW_F64_I32
+        example.narrow_indptr[0] = 0
+        example.narrow_indptr[1] = <int32_t> n
+        rows.indptr = example.narrow_indptr
+        if n > 0x7fffffff or not osvm_in_range_i32(
+                j.buf, n, <uint32_t> min(rows.n_features - 1, 0x7fffffff)):
+            return False
+    elif index_code == c'l':
+        rows.kind = ROW_F32_I64 if value_code == c'f' else ROW_F64_I64
+        example.indptr[0] = 0
+        example.indptr[1] = n
+        rows.indptr = example.indptr
+        if not osvm_in_range_i64(j.buf, n, <uint64_t> (rows.n_features - 1)):
+            return False
+    else:
+        return False
+    if value_code == c'f':
+        example.largest = size_f32(osvm_largest_f32(v.buf, n))
+    elif value_code == c'd':
+        example.largest = size_f64(osvm_largest_f64(v.buf, n))
+    else:
+        return False
+    return example.largest < INFINITY
+
+
+cdef bint open_dict(Example *example, dict x) except -1:
+    """Copy columns and values; a column or value of another kind is an error."""
+    cdef Py_ssize_t n = PyDict_Size(x), at = 0, k = 0
+    cdef PyObject *key
+    cdef PyObject *value
+    cdef Rows *rows = &example.rows
+    if n > FEW:
+        example.columns = <int64_t *> PyMem_Malloc(n * sizeof(int64_t))
+        example.numbers = <double *> PyMem_Malloc(n * sizeof(double))
+        if example.columns == NULL or example.numbers == NULL:
+            raise MemoryError
+    while PyDict_Next(x, &at, &key, &value):
+        if k == n:
+            raise RuntimeError("the dict of features grew while it was being read")
+        if type(<object> key) is not int and isinstance(<object> key, (str, bytes, float)):
+            raise TypeError(
+                f"a feature is named {<object> key!r}: features are column numbers; turn "
+                "names into numbers first, e.g. with sklearn.feature_extraction.FeatureHasher")
+        try:
+            example.columns[k] = <object> key
+            example.numbers[k] = <object> value
+        except OverflowError:       # the general path names it
+            return False
+        if not 0 <= example.columns[k] < rows.n_features or not isfinite(example.numbers[k]):
+            return False
+        k += 1
+    example.indptr[0] = 0
+    example.indptr[1] = k
+    rows.kind = ROW_F64_I64
+    rows.values = example.numbers
+    rows.indices = example.columns
+    rows.indptr = example.indptr
+    example.largest = size_f64(osvm_largest_f64(example.numbers, k))
+    return True
+
+
+@cython.final
 cdef class OneByOne:
-    """The short way of one fitted estimator.
+    """The fast path of one fitted estimator.  Readers change nothing in it.
 
     Parameters
     ----------
@@ -58,16 +194,7 @@ cdef class OneByOne:
     cdef bint novelty
     cdef bint averaged
     cdef double curvature
-    cdef Rows rows                  # the example in hand
-    cdef double largest
-    cdef int64_t indptr[2]
-    cdef int32_t narrow_indptr[2]
-    cdef Py_buffer held[2]
-    cdef int n_held
-    cdef double[::1] scratch        # zeros, with a curvature
-    cdef int64_t *columns           # of a dict
-    cdef double *numbers
-    cdef Py_ssize_t room
+    cdef double[::1] scratch        # zeros, with a curvature; for learning
 
     def __init__(self, SGDLearner learner, index, bint novelty, bint averaged,
                  double curvature=0.0):
@@ -80,134 +207,18 @@ cdef class OneByOne:
         self.curvature = curvature
         self.scratch = np.zeros(learner.weights.dim) if curvature > 0.0 else None
 
-    def __dealloc__(self):
-        self._close()
-        PyMem_Free(self.columns)
-        PyMem_Free(self.numbers)
-
-    # ------------------------------------------------------------ the example
-
-    cdef void _close(self):
-        while self.n_held > 0:
-            self.n_held -= 1
-            PyBuffer_Release(&self.held[self.n_held])
-
-    cdef bint _open(self, x, values) except -1:
-        """Point `rows` at the example; False when it is not a usual one."""
-        cdef Rows *rows = &self.rows
-        rows.struct_size = sizeof(Rows)
-        rows.n_rows = 1
-        rows.n_features = self.learner.weights.dim if self.learner.model.vec == NULL \
-            else self.learner.model.vec.dim
-        rows.step = 1
-        rows.row_step = 0
-        rows.row_scale = NULL
-        if type(x) is dict:
-            return self._open_dict(<dict> x)
-        try:
-            PyObject_GetBuffer(values, &self.held[0], PyBUF_FORMAT | PyBUF_ND)
-            self.n_held = 1
-            PyObject_GetBuffer(x, &self.held[1], PyBUF_FORMAT | PyBUF_ND)
-            self.n_held = 2
-        except (TypeError, ValueError, BufferError):
-            self._close()
-            return False
-        if self._open_arrays():
-            return True
-        self._close()
-        return False
-
-    cdef bint _open_arrays(self) noexcept:
-        cdef Rows *rows = &self.rows
-        cdef Py_buffer *v = &self.held[0]
-        cdef Py_buffer *j = &self.held[1]
-        cdef char value_code = type_code(v), index_code = type_code(j)
-        cdef Py_ssize_t n
-        if v.ndim != 1 or j.ndim != 1 or v.shape[0] != j.shape[0]:
-            return False
-        if <size_t> v.buf % <size_t> v.itemsize or <size_t> j.buf % <size_t> j.itemsize:
-            return False
-        n = v.shape[0]
-        rows.values = v.buf
-        rows.indices = j.buf
-        if index_code == c'i':
-            rows.kind = ROW_F32_I32 if value_code == c'f' else ROW_F64_I32
-            self.narrow_indptr[0] = 0
-            self.narrow_indptr[1] = <int32_t> n
-            rows.indptr = self.narrow_indptr
-            if n > 0x7fffffff or not osvm_in_range_i32(
-                    j.buf, n, <uint32_t> min(rows.n_features - 1, 0x7fffffff)):
-                return False
-        elif index_code == c'l':
-            rows.kind = ROW_F32_I64 if value_code == c'f' else ROW_F64_I64
-            self.indptr[0] = 0
-            self.indptr[1] = n
-            rows.indptr = self.indptr
-            if not osvm_in_range_i64(j.buf, n, <uint64_t> (rows.n_features - 1)):
-                return False
-        else:
-            return False
-        if value_code == c'f':
-            self.largest = size_f32(osvm_largest_f32(v.buf, n))
-        elif value_code == c'd':
-            self.largest = size_f64(osvm_largest_f64(v.buf, n))
-        else:
-            return False
-        return self.largest < INFINITY
-
-    cdef bint _open_dict(self, dict x) except -1:
-        """Copy columns and values; a column or value of another kind is an error."""
-        cdef Py_ssize_t n = PyDict_Size(x), at = 0, k = 0
-        cdef PyObject *key
-        cdef PyObject *value
-        cdef Rows *rows = &self.rows
-        if n > self.room:
-            self._grow(n)
-        while PyDict_Next(x, &at, &key, &value):
-            if type(<object> key) is not int and isinstance(<object> key, (str, bytes, float)):
-                raise TypeError(
-                    f"a feature is named {<object> key!r}: features are column numbers; turn "
-                    "names into numbers first, e.g. with sklearn.feature_extraction.FeatureHasher")
-            self.columns[k] = <object> key
-            self.numbers[k] = <object> value
-            if not 0 <= self.columns[k] < rows.n_features or not isfinite(self.numbers[k]):
-                return False
-            k += 1
-        self.indptr[0] = 0
-        self.indptr[1] = n
-        rows.kind = ROW_F64_I64
-        rows.values = self.numbers
-        rows.indices = self.columns
-        rows.indptr = self.indptr
-        self.largest = size_f64(osvm_largest_f64(self.numbers, n))
-        return True
-
-    cdef int _grow(self, Py_ssize_t n) except -1:
-        cdef Py_ssize_t room = max(2 * n, 64)
-        cdef void *place = PyMem_Realloc(self.columns, room * sizeof(int64_t))
-        if place == NULL:
-            raise MemoryError
-        self.columns = <int64_t *> place
-        place = PyMem_Realloc(self.numbers, room * sizeof(double))
-        if place == NULL:
-            raise MemoryError
-        self.numbers = <double *> place
-        self.room = room
-        return 0
+    cdef inline Py_ssize_t n_features(self) noexcept:
+        cdef SGDLearner learner = self.learner
+        return learner.model.mat.dim if learner.model.vec == NULL else learner.model.vec.dim
 
     # --------------------------------------------------------------- learning
 
     cdef bint learn(self, x, values, y) except -1:
         """Learn one example; False, with nothing changed, when it is not a usual one."""
-        cdef SGDLearner learner = self.learner
         cdef double target = 1.0
         cdef int32_t label = 0
-        cdef Py_ssize_t at = 0
+        cdef Example example
         cdef int status
-        cdef Record record
-        cdef Row row
-        cdef double c = 1.0
-        cdef double *weight = NULL
         if self.codes is not None:
             try:
                 code = self.codes.get(y)
@@ -223,40 +234,54 @@ cdef class OneByOne:
             target = y
             if not isfinite(target):
                 return False
-        if not self._open(x, values):
-            return False
+        try:
+            if not open_example(&example, x, values, self.n_features()):
+                return False
+            status = self.step(&example, target, label)
+        finally:
+            close_example(&example)
+        if status:
+            self.learner._complain(status, 0)
+        return True
+
+    cdef inline int step(self, Example *example, double target, int32_t label) noexcept:
+        cdef SGDLearner learner = self.learner
+        cdef Py_ssize_t at = 0
+        cdef Record record
+        cdef Row row
+        cdef double c = 1.0
+        cdef double *weight = NULL
         if self.curvature > 0.0:
-            rows_get(&self.rows, 0, &row)
+            rows_get(&example.rows, 0, &row)
             c = bounded_at(&learner.model, 1.0, self.curvature, learner.model.t + 1.0,
                            bounded_sq_norm(&row, &self.scratch[0]))
             weight = &c if c != 1.0 else NULL
         record.eta = record.loss = record.error = record.score = NULL
         learner.reach = -1.0
-        if learner.model.n_out == 1:
-            status = learner._learn_scalar(&self.rows, &target, NULL, &at, 1, weight,
-                                           self.largest, record)
-        else:
-            status = learner._learn_multi(&self.rows, &label, NULL, &at, 1, weight,
-                                          self.largest, record)
-        self._close()
-        if status:
-            learner._complain(status, 0)
-        return True
+        return learner._learn(&example.rows, &target, &label, NULL, &at, 1, weight,
+                              example.largest, record)
 
     # ------------------------------------------------------------- predicting
 
-    cdef bint score(self, x, values, double *out) except -1:
-        """Scores of one example; False when it is not a usual one."""
-        cdef Row row
+    cdef bint score(self, x, values, double *out, double *work) except -1:
+        """Scores of one example; False when it is not a usual one.
+
+        `work` has room for as many numbers as `out`: one per output.
+        """
         cdef SGDLearner learner = self.learner
+        cdef Example example
+        cdef SMat mat
+        cdef Row row
         cdef double count
-        if not self._open(x, values):
-            return False
-        count = (learner.model.mat.avg_count if learner.model.vec == NULL
-                 else learner.model.vec.avg_count)
-        rows_get(&self.rows, 0, &row)
-        learner._score(&row, self.averaged and count > 0.0, out)
-        self._close()
+        try:
+            if not open_example(&example, x, values, self.n_features()):
+                return False
+            count = learner.model.mat.avg_count if learner.model.vec == NULL else learner.model.vec.avg_count
+            mat = learner._reader(work)
+            rows_get(&example.rows, 0, &row)
+            learner._score(&mat, &row, self.averaged and count > 0.0, out)
+        finally:
+            close_example(&example)
         return True
 
 
@@ -276,8 +301,8 @@ cdef inline double size_f64(int64_t bits) noexcept:
     return number
 
 
-cdef OneByOne ready(dict known):
-    """The estimator's short way, if it has one that is up to date."""
+cdef inline OneByOne ready(dict known):
+    """The estimator's fast path, if it has one that is up to date."""
     one = known.get("_one")
     if one is None or (<OneByOne> one).learner is not known.get("_learner"):
         return None
@@ -287,55 +312,76 @@ cdef OneByOne ready(dict known):
 
 
 def learn(model, x, values, y):
-    """`model` learns one example the short way; False when it cannot."""
-    cdef dict known = model.__dict__
-    cdef OneByOne one = ready(known)
-    if one is None:
-        return False
-    for name in UNUSUAL:
-        value = known.get(name)
-        if value is not None and value is not False:
+    """`model`, a linear estimator, learns one example on the fast path; False when it cannot."""
+    cdef dict known = PyObject_GenericGetDict(model, NULL)
+    cdef OneByOne one
+    cdef ModelLock lock = lock_of(model)
+    lock.write(True)
+    try:
+        one = ready(known)
+        if one is None:
             return False
-    if not one.learn(x, values, y):
-        return False
-    known["t_"] = <int64_t> one.learner.model.seen
-    if "_frozen" in known:
-        del known["_frozen"]
-    return True
+        for name in UNUSUAL:
+            value = known.get(name)
+            if value is not None and value is not False:
+                return False
+        if not one.learn(x, values, y):
+            return False
+        known["t_"] = <int64_t> one.learner.model.seen
+        if "_frozen" in known:
+            del known["_frozen"]
+        return True
+    finally:
+        lock.end_write(True)
+
+
+cdef inline ModelLock lock_of(model):
+    """The lock of an estimator; all of them are `Locked`, which is not checked again."""
+    return (<Locked> model)._lock
+
+
+cdef object answer(model, x, values, bint as_label):
+    """Score(s) or label of one example, see `score` and `classify`."""
+    cdef dict known = PyObject_GenericGetDict(model, NULL)
+    cdef OneByOne one = ready(known)
+    cdef Py_ssize_t k, best = 0, n
+    cdef double few[2 * SCRATCH]
+    cdef double[::1] many
+    cdef double *f = few
+    if one is None or known.get("normalize"):
+        return None
+    n = one.learner.model.n_out
+    if n > SCRATCH:
+        many = np.empty(2 * n)
+        f = &many[0]
+    if not one.score(x, values, f, f + n):
+        return None
+    if not as_label:
+        return f[0] if n == 1 else [f[k] for k in range(n)]
+    if n == 1:
+        best = 1 if f[0] > 0.0 and len(one.labels) > 1 else 0
+    else:
+        for k in range(1, len(one.labels)):
+            if f[k] > f[best]:
+                best = k
+    return (one.labels[best],)
 
 
 def score(model, x, values):
     """Score(s) of one example as a float or a list; None when it is not a usual one."""
-    cdef dict known = model.__dict__
-    cdef OneByOne one = ready(known)
-    cdef Py_ssize_t k
-    cdef double *f
-    if one is None or known.get("normalize"):
-        return None
-    f = one.learner.model.f
-    if not one.score(x, values, f):
-        return None
-    if one.learner.model.n_out == 1:
-        return f[0]
-    return [f[k] for k in range(one.learner.model.n_out)]
+    cdef ModelLock lock = lock_of(model)
+    lock.read()
+    try:
+        return answer(model, x, values, False)
+    finally:
+        lock.end_read()
 
 
 def classify(model, x, values):
     """(label,) of one example; None when it is not a usual one."""
-    cdef dict known = model.__dict__
-    cdef OneByOne one = ready(known)
-    cdef Py_ssize_t k, best = 0, n
-    cdef double *f
-    if one is None or known.get("normalize"):
-        return None
-    f = one.learner.model.f
-    if not one.score(x, values, f):
-        return None
-    n = len(one.labels)
-    if one.learner.model.n_out == 1:
-        best = 1 if f[0] > 0.0 and n > 1 else 0
-    else:
-        for k in range(1, n):
-            if f[k] > f[best]:
-                best = k
-    return (one.labels[best],)
+    cdef ModelLock lock = lock_of(model)
+    lock.read()
+    try:
+        return answer(model, x, values, True)
+    finally:
+        lock.end_read()

@@ -11,11 +11,16 @@ squares with forgetting.
 """
 import numpy as np
 
+from osvm._input.schema import ArrayField, AtMost
+
 from libc.math cimport exp, fabs
 from libc.stdint cimport int32_t
 
+_STATE = ArrayField((AtMost(2**31), 6), np.float64, -1e100, 1e100)
+
 cdef double MEMORY = 5000.0     # examples; how fast old scores are forgotten
 cdef double RIDGE = 1.0         # curvature of the prior a = 1, c = 0
+cdef double HUGE_SCORE = 1e40
 cdef double LARGEST = 0.5       # step of a or c for one example
 
 
@@ -29,6 +34,8 @@ cdef inline double sigmoid(double z) noexcept nogil:
 cdef void learn_one(double *s, double f, double target) noexcept nogil:
     """One Newton step; s = (a, c, h_aa, h_ac, h_cc, n)."""
     cdef double keep, p, slope, weight, g_a, g_c, det, step_a, step_c, largest
+    if not fabs(f) < HUGE_SCORE:    # NaN, or beyond what the curvature can hold
+        return
     s[5] += 1.0
     keep = 1.0 - 1.0 / (MEMORY if s[5] > MEMORY else s[5] + 1.0)
     # The first examples are all kept: forgetting begins when there is enough.
@@ -115,8 +122,10 @@ class Platt:
     @staticmethod
     def from_state(state, n_out):
         """The sigmoids whose `state` this is."""
-        if state.shape != (n_out, 6):
-            raise ValueError(f"saved sigmoids of shape {state.shape} for {n_out} output(s)")
+        problem = _STATE.layout_problem(state) or _STATE.problem(state)
+        if problem is not None or len(state) != n_out:
+            raise ValueError(f"the saved sigmoids of {n_out} output(s): the array "
+                             f"{problem or f'has {len(state)} rows'}")
         twin = Platt(n_out)
         twin.state[:] = state
         return twin

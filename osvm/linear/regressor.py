@@ -25,26 +25,29 @@ class OneOutput(LinearEstimator):
     ) -> None:
         """The next block of a stream."""
         if "_learner" in self.__dict__:
-            curvature = self._plan.curvature
-            self._learn_block(source, self._learner, targets, weight, curvature=curvature)
-            self._changed()
-            return
-        plan = self._resolve_plan(None).for_stream(source)
-        learner = plan.learner(source.n_features, 1, self._weight_dtype(rows))
+            learner, plan = self._going_on(None, source)
+        else:
+            plan = self._resolve_plan(None).for_stream(source)
+            learner = plan.learner(source.n_features, 1, self._weight_dtype(rows))
         self._learn_block(source, learner, targets, weight, curvature=plan.curvature)
-        self._store(X, source, learner, plan, None)
+        if self.__dict__.get("_learner") is learner:
+            self._changed()
+        else:
+            self._store(X, source, learner, plan, self.__dict__.get("_rng"))
 
     @property
     def coef_(self) -> Any:
         """The weights that prediction uses."""
-        self._need_attribute("_learner")
-        return self._shown_coef(self._weights_array(self._averaged))[0]
+        with self._lock:
+            self._need_attribute("_learner")
+            return self._shown_coef(self._weights_array(self._averaged))[0]
 
     @property
     def intercept_(self) -> Array:
         """The intercept that prediction uses."""
-        learner = self._need_attribute("_learner")
-        return learner.average_intercept() if self._averaged else learner.intercept.copy()
+        with self._lock:
+            learner = self._need_attribute("_learner")
+            return learner.average_intercept() if self._averaged else learner.intercept.copy()
 
 
 class LinearRegressor(RegressorMixin, OneOutput):
@@ -122,12 +125,13 @@ class LinearRegressor(RegressorMixin, OneOutput):
         -------
         self
         """
-        source, rows = self._open(X, reset=True)
-        targets = validate.check_y_regression(y, source.n_rows)
-        weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
-        plan = self._resolve_plan(source.n_rows)
-        self._fit_targets((X, y, sample_weight), source, rows, targets, 1, plan, weight)
-        return self
+        with self._lock.writing():
+            source, rows = self._open(X, reset=True)
+            targets = validate.check_y_regression(y, source.n_rows)
+            weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            plan = self._resolve_plan(source.n_rows)
+            self._fit_targets((X, y, sample_weight), source, rows, targets, 1, plan, weight)
+            return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
         """Learn from the next rows of a stream, in their order.
@@ -144,10 +148,11 @@ class LinearRegressor(RegressorMixin, OneOutput):
         """
         if sample_weight is None and self._learn_row(X, y):
             return self
-        source, rows = self._open(X)
-        targets = validate.check_y_regression(y, source.n_rows)
-        weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
-        self._learn_next(X, source, rows, targets, weight)
+        with self._lock.changing():
+            source, rows = self._open(X)
+            targets = validate.check_y_regression(y, source.n_rows)
+            weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
+            self._learn_next(X, source, rows, targets, weight)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -161,7 +166,8 @@ class LinearRegressor(RegressorMixin, OneOutput):
         -------
         array of n numbers
         """
-        return self._scores(X)[:, 0]
+        with self._lock:
+            return self._scores(X)[:, 0]
 
 
 class LinearNovelty(OutlierMixin, OneOutput):
@@ -242,12 +248,13 @@ class LinearNovelty(OutlierMixin, OneOutput):
         -------
         self
         """
-        source, rows = self._open(X, reset=True)
-        weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
-        plan = self._resolve_plan(source.n_rows)
-        targets = np.ones(source.n_rows)
-        self._fit_targets((X, None, sample_weight), source, rows, targets, 1, plan, weight)
-        return self
+        with self._lock.writing():
+            source, rows = self._open(X, reset=True)
+            weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            plan = self._resolve_plan(source.n_rows)
+            targets = np.ones(source.n_rows)
+            self._fit_targets((X, None, sample_weight), source, rows, targets, 1, plan, weight)
+            return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearNovelty:
         """Learn from the next rows of a stream, in their order.
@@ -262,10 +269,11 @@ class LinearNovelty(OutlierMixin, OneOutput):
         -------
         self
         """
-        source, rows = self._open(X)
-        weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
-        self._learn_next(X, source, rows, np.ones(source.n_rows), weight)
-        return self
+        with self._lock.changing():
+            source, rows = self._open(X)
+            weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
+            self._learn_next(X, source, rows, np.ones(source.n_rows), weight)
+            return self
 
     def score_samples(self, X: Any) -> Array:
         """w.x + b for each row: the larger, the more usual.
@@ -278,7 +286,8 @@ class LinearNovelty(OutlierMixin, OneOutput):
         -------
         array of n numbers
         """
-        return self._scores(X)[:, 0]
+        with self._lock:
+            return self._scores(X)[:, 0]
 
     def decision_function(self, X: Any) -> Array:
         """`score_samples` minus `offset_`: negative for novel rows.

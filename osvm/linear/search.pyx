@@ -271,19 +271,6 @@ cdef class SearchLearner:
             self._step_reg[columns] = step.step.reg
             self._t0[columns] = step.step.t0 if step.step.kind == STEP_BOTTOU else 0.0
 
-    def restart(self, steps):
-        """Begin again from zero weights with other schedules."""
-        if len(steps) != self.n_candidates:
-            raise ValueError(f"{len(steps)} steps for {self.n_candidates} candidates")
-        if self.average_from >= 0:
-            raise ValueError("a search that averages cannot begin again")
-        self._take_steps(steps)
-        for array in (self.weights.v, self.weights.sq_v, self.intercept, self.loss_sum,
-                      self.error_sum):
-            array[...] = 0
-        self.weights.scale[:] = 1
-        self.seen = 0.0
-
     def run(self, RowSource X, targets, order=None, Py_ssize_t start=0, Py_ssize_t stop=-1,
             sample_weight=None):
         """Learn from examples order[start:stop]; targets as for `SGDLearner.run`."""

@@ -26,6 +26,8 @@ import numpy as np
 from libc.math cimport fabs, isfinite, pow
 from libc.stdint cimport int32_t, int64_t
 
+from osvm._input.schema import meta_schema
+
 from osvm.linear.dual_steps cimport is_ascending
 from osvm.linear.meta cimport META_DONE, META_NOT_FINITE, META_STEP_TOO_LARGE, MetaLearner
 from osvm._parts.compiled cimport LossSpec, StepSpec
@@ -300,14 +302,12 @@ cdef class SMDLearner(MetaLearner):
                    "stamp": self._stamp.copy()}
         return scalars, arrays
 
-    def set_state(self, scalars, arrays):
-        shape = (self.n_features, self.n_out)
-        for name in ("w", "z", "etas"):
-            if arrays[name].shape != shape or arrays[name].dtype != self.dtype:
-                raise ValueError(f"the saved {name} has another shape or type than the model's")
-        if arrays["stamp"].shape != (self.n_features,) or arrays["stamp"].max() > scalars["t"]:
-            raise ValueError("the saved time stamps do not fit the model")
-        super().set_state(scalars, arrays)
+    def schema(self):
+        return meta_schema(self.n_features, self.n_out, self.dtype, per_coordinate=True,
+                           reg=self.reg)
+
+    def _take(self, scalars, arrays):
+        super()._take(scalars, arrays)
         self._w[:], self._z[:] = arrays["w"], arrays["z"]
         self._eta[:], self._stamp[:] = arrays["etas"], arrays["stamp"]
         self._weights_t = -1.0

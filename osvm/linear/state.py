@@ -1,25 +1,23 @@
 """What is kept of a linear model: for model files, checkpoints and pickles.
 
-The learner is compiled; its state, and what the data decided about the plan (the
-regulariser, t0), are enough to make it again.
+The learner is compiled; its state and the plan that it was trained with are enough to make
+it again.  Parameters may change after training (`set_params`): the plan stays until the
+next call that learns, which follows the parameters or raises (`_going_on`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import operator
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from osvm._estimator.base import (
-    OnlineEstimator,
-    check_choice,
-    check_integer,
-    check_number,
-    generator_state,
-    restore_generator,
-)
+from osvm import losses, schedules
+from osvm._estimator.base import OnlineEstimator, generator_state, restore_generator
+from osvm._input.rows import RowSource
+from osvm._input.schema import ArrayField, Field, Schema
 from osvm.linear.learner import SGDLearner
 from osvm.linear.platt import Platt
 from osvm.linear.training import Plan
@@ -27,16 +25,58 @@ from osvm.linear.training import Plan
 Array = npt.NDArray[Any]
 
 
-class LinearState(OnlineEstimator):
+_NUMBER = Field("float", 0.0)
+_STATE = {
+    "learner": Field("dict"),
+    "dtype": Field("str", choices=("float32", "float64")),
+    "n_out": Field("int", 1, 2**31),
+    "reg": _NUMBER,
+    "t0": Field("float", none=True),
+    "rng": Field("dict", none=True),
+    "plan": Field("dict", optional=True),  # not in the first files of format 1
+}
+_PLAN = {
+    "C": Field("float", 0.0, none=True),
+    "eta0": Field("float", 0.0, none=True),
+    "radius": _NUMBER,
+    "average_from": Field("float", -1.0, 2.0**53),
+    "batch_size": Field("int", 1, 2**53),
+    "fit_intercept": Field("flag"),
+    "intercept_step": Field("float", 1e-300, 1e300),
+}
+# Parameters that the plan of a model is made from.
+PLAN_PARAMS = (
+    "loss", "reg", "C", "schedule", "eta0", "project", "average", "batch_size", "fit_intercept",
+    "taxonomy",
+)  # fmt: skip
+
+
+class PlanParams:
+    """Mixin that knows whether parameters have changed since the plan was made."""
+
+    def _plan_is_current(self) -> bool:
+        """Whether the plan is that of the parameters as they are now."""
+        known = self.__dict__
+        values = known.get("_plan_values")
+        return values is not None and all(map(operator.is_, values, map(known.get, PLAN_PARAMS)))
+
+    def _keep_plan_values(self) -> None:
+        self._plan_values = tuple(map(self.__dict__.get, PLAN_PARAMS))
+
+
+class LinearState(PlanParams, OnlineEstimator):
     """State of the linear estimators, in and out."""
 
     C: float | None
+    _error_kind: str
     _learner: SGDLearner
     _plan: Plan
     _rng: np.random.Generator | None
     _platt: Platt | None
 
-    def _resolve_plan(self, n_rows: int | None, delta: Array | None = None) -> Plan:
+    def _resolve_plan(
+        self, n_rows: int | None, delta: Array | None = None, trained: Plan | None = None
+    ) -> Plan:
         raise NotImplementedError
 
     def _changed(self) -> None:
@@ -45,44 +85,134 @@ class LinearState(OnlineEstimator):
     def _get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         scalars = self._get_base_state()
         learner_scalars, arrays = self._learner.get_state()
+        plan = self._plan
         scalars |= {
             "learner": learner_scalars,
             "dtype": str(self._learner.weights.v.dtype),
             "n_out": int(self._learner.weights.n_out),
-            "reg": self._plan.reg,
-            "t0": self._plan.t0,
+            "reg": plan.reg,
+            "t0": plan.t0,
             "rng": None if self._rng is None else generator_state(self._rng),
+            "plan": {name: getattr(plan, name) for name in ("loss", "schedule", *_PLAN)},
         }
         if self._platt is not None:
             arrays["platt"] = self._platt.state.copy()
+        if plan.delta is not None:
+            arrays["delta"] = plan.delta.copy()
         return scalars, arrays
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
-        plan = self._restored_plan(scalars)
-        n_features = check_integer("n_features_in", scalars["n_features_in"], 1)
-        n_out = check_integer("n_out", scalars["n_out"], 1)
-        check_choice("dtype", scalars["dtype"], ["float32", "float64"])
-        if "w_v" in arrays and arrays["w_v"].size != n_features * n_out:
-            raise ValueError(f"{arrays['w_v'].size} weights for {n_features} features")
+        self._check_scalars(scalars, {**_STATE, **self._state_fields})
+        arrays = dict(arrays)
+        sigmoids = arrays.pop("platt", None)
+        plan = self._restored_plan(scalars, arrays, arrays.pop("delta", None))
+        n_features, n_out = scalars["n_features_in"], scalars["n_out"]
+        self._check_outputs(scalars, plan)
+        platt = None if sigmoids is None else Platt.from_state(sigmoids, n_out)
+        # before memory is allocated for what the header says
+        plan.schema(n_features, n_out, scalars["dtype"]).check_layout(scalars["learner"], arrays)
         learner = plan.learner(n_features, n_out, scalars["dtype"])
         learner.set_state(scalars["learner"], arrays)
         rng = None if scalars["rng"] is None else restore_generator(scalars["rng"])
-        platt = None if "platt" not in arrays else Platt.from_state(arrays["platt"], n_out)
         self._set_base_state(scalars)
         self._platt = platt
         self._learner, self._plan, self._rng = learner, plan, rng
+        self.__dict__.pop("_plan_values", None)
+        self.__dict__.pop("_one", None)
         self._changed()
 
-    def _restored_plan(self, scalars: dict[str, Any]) -> Plan:
-        """The plan of a saved model: its parameters, with what the data decided."""
-        reg = check_number("reg", scalars["reg"], 0.0)
-        t0 = check_number("t0", scalars["t0"], none=True)
-        n_rows = None if self.C is None else max(1, round(1 / (self.C * reg)))
-        plan = self._resolve_plan(n_rows, self._restored_delta(scalars))
-        return dataclasses.replace(plan, reg=reg, t0=t0)
+    _state_fields: ClassVar[dict[str, Field]] = {}  # of the estimator, beside those of all
 
-    def _restored_delta(self, scalars: dict[str, Any]) -> Array | None:
+    def _check_outputs(self, scalars: dict[str, Any], plan: Plan) -> None:
+        """Raise ValueError unless a model of this plan has as many outputs."""
+        if scalars["n_out"] != 1:
+            raise ValueError(f"{scalars['n_out']} outputs, where the model has one")
+
+    def _restored_plan(
+        self, scalars: dict[str, Any], arrays: dict[str, Array], delta: Array | None
+    ) -> Plan:
+        """The plan of a saved model."""
+        saved, reg, t0 = scalars.get("plan"), scalars["reg"], scalars["t0"]
+        if saved is None:
+            # The first files of format 1 do not tell: what the parameters say, as far as
+            # the arrays agree.
+            counts = [scalars["learner"].get(name, 1) for name in ("seen", "t")]
+            n_rows = max(1, round(counts[0] / max(counts[1], 1)))
+            if self.C is not None:
+                n_rows = max(1, round(1 / (self.C * reg)))
+            plan = self._resolve_plan(n_rows, self._present_delta(scalars.get("classes")))
+            average_from = max(plan.average_from, 0.0) if "w_u" in arrays else -1.0
+            return dataclasses.replace(plan, reg=reg, t0=t0, average_from=average_from)
+        if set(saved) != {"loss", "schedule", *_PLAN}:
+            raise ValueError("the saved plan has other fields than it should")
+        numbers = {name: saved[name] for name in _PLAN}
+        Schema("plan", _PLAN, {}).check(numbers, {})
+        loss, schedule = losses.get(saved["loss"]), schedules.get(saved["schedule"])
+        self._check_loss(loss)
+        if loss.name == losses.GraphHinge.name:
+            shape = (scalars["n_out"], scalars["n_out"])
+            schema = Schema("plan", {}, {"delta": ArrayField(shape, low=0.0, high=1e100)})
+            schema.check({}, {} if delta is None else {"delta": delta})
+        elif delta is not None:
+            raise ValueError(f"label distances do not go with loss {loss.name!r}")
+        plan = Plan(
+            loss, schedule, reg, t0=t0, error_kind=self._error_kind, delta=delta, **numbers
+        )
+        plan.specs()  # refuses numbers that the parts cannot have
+        return plan
+
+    def _check_loss(self, loss: Any) -> None:
+        raise NotImplementedError
+
+    def _present_delta(self, labels: Any = None) -> Array | None:
+        """Label distances by the parameters as they are now, for saved labels or the model's."""
         return None
+
+    # ------------------------------------------------ parameters that have changed
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters; those of learning take effect at the next call that learns."""
+        out = super().set_params(**params)
+        self.__dict__.pop("_one", None)  # it was made for the plan of before
+        return out
+
+    def _going_on(self, n_rows: int | None, source: RowSource) -> tuple[SGDLearner, Plan]:
+        """Learner and plan to learn on with.
+
+        They are the present ones, or where parameters have changed since, a plan of the
+        parameters as they are now and a copy of the learner that follows it.
+        """
+        old, learner = self._plan, self._learner
+        if self._plan_is_current():
+            return learner, old
+        plan = self._resolve_plan(n_rows, self._present_delta(), old)
+        if plan.multi_loss != old.multi_loss or (plan.delta is None) != (old.delta is None):
+            raise ValueError(
+                f"the loss cannot change from {old.loss.name!r} to {plan.loss.name!r} in "
+                "mid-stream: use fit"
+            )
+        if _kind(plan) != _kind(old):
+            raise ValueError("schedule='smd' cannot be swapped with others in mid-stream: use fit")
+        same = all(
+            getattr(plan, f.name) == getattr(old, f.name)
+            for f in dataclasses.fields(Plan)
+            if f.name not in ("t0", "intercept_step", "delta")
+        )
+        deltas: Any = plan.delta, old.delta
+        if same and (plan.delta is old.delta or np.array_equal(*deltas)):
+            self._keep_plan_values()
+            return learner, old
+        if (plan.schedule, plan.reg) == (old.schedule, old.reg):
+            plan = dataclasses.replace(plan, t0=old.t0, intercept_step=old.intercept_step)
+        plan = plan.for_stream(source)
+        weights = learner.weights
+        if plan.batch_size != old.batch_size and learner.pending_examples:
+            learner = learner.copy()
+            learner.flush()
+        state = _followed(*learner.get_state(), old, plan)
+        adapted = plan.learner(weights.dim, weights.n_out, weights.v.dtype)
+        adapted.set_state(*state)
+        return adapted, plan
 
     # The learner is compiled; pickles carry its state instead.
     def __getstate__(self) -> dict[str, Any]:
@@ -113,3 +243,49 @@ class LinearState(OnlineEstimator):
             learner = self._plan.learner(dim, n_out, np.dtype(dtype))
             learner.set_state(*parts)
             self._learner = learner
+
+
+def _kind(plan: Plan) -> int:
+    """0 for plain steps, 1 and 2 for the two kinds of meta-descent."""
+    if not isinstance(plan.schedule, schedules.SMD):
+        return 0
+    return 1 + plan.schedule.per_coordinate
+
+
+def _followed(
+    scalars: dict[str, Any], arrays: dict[str, Array], old: Plan, plan: Plan
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The state of a learner with plan `old`, made to fit a learner with `plan`."""
+    if _kind(plan) != 0:
+        return scalars, arrays  # their options leave the state as it is
+    scalars = {**scalars, "eta": plan.step_spec().eta}
+    if plan.average_from != old.average_from:  # an average begins anew, or ends
+        arrays.pop("w_u", None)
+        zero = np.zeros_like(arrays["intercept"])
+        if "w_avg_scale" in scalars:
+            scalars["w_avg_scale"] = 0.0
+        else:
+            arrays["w_avg_scale"] = zero.copy()
+        scalars |= {"w_averaging": 0, "w_avg_count": 0.0, "w_low": 1e-9, "w_high": 1e9}
+        arrays["intercept_sum"] = zero
+        if plan.average_from >= 0:
+            arrays["w_u"] = np.zeros_like(arrays["w_v"])
+    if plan.radius > 0 and not scalars["w_track_norm"]:
+        sq = np.square(arrays["w_v"], dtype=np.float64).sum(axis=0)
+        if "w_sq_v" in scalars:
+            scalars["w_sq_v"] = float(sq)
+        else:
+            arrays["w_sq_v"] = sq
+    scalars["w_track_norm"] = int(plan.radius > 0)
+    if plan.batch_size != old.batch_size:
+        for name in ("grad", "grad_b", "touched"):
+            arrays.pop(name, None)
+        scalars |= {"pending": 0.0, "touched_all": 0}
+        if plan.batch_size > 1:
+            v = arrays["w_v"]
+            arrays |= {
+                "grad": np.zeros((len(v), v.size // len(v)), v.dtype),
+                "grad_b": np.zeros_like(arrays["intercept"]),
+                "touched": np.empty(0, np.int64),
+            }
+    return scalars, arrays

@@ -31,11 +31,13 @@ from libc.math cimport fabs, isfinite
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
 
+from osvm._input.schema import meta_schema
+
 from osvm.linear.dual_steps cimport full_sq_norm
 from osvm.linear.meta cimport META_DONE, META_NOT_FINITE, META_STEP_TOO_LARGE, MetaLearner
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
-from osvm.linear.weights cimport ScaledMatrix, ScaledVector
+from osvm.linear.weights cimport SCRATCH, ScaledMatrix, ScaledVector
 from osvm.core.row cimport Row, row_index, rows_get
 from osvm.core.smat cimport SMat, smat_axpy, smat_dot, smat_shrink
 from osvm.core.step cimport smd_factor, step_clip
@@ -329,6 +331,10 @@ cdef class SVMDLearner(MetaLearner):
         """out[i] = scores of row i, offsets included, for rows start:stop."""
         cdef Py_ssize_t i, k
         cdef Row row
+        cdef double small[SCRATCH]
+        cdef double[::1] large
+        cdef double *work = small
+        cdef SMat mat
         if X.rows.n_features != self.n_features:
             raise ValueError(f"rows have {X.rows.n_features} features, "
                              f"the model {self.n_features}")
@@ -337,13 +343,19 @@ cdef class SVMDLearner(MetaLearner):
         if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
                 or out.shape[1] != self.n_out:
             raise ValueError("out does not fit the rows")
+        if self.n_out > SCRATCH:
+            large = np.empty(self.n_out)
+            work = &large[0]
         with nogil:
+            if self.mat != NULL:
+                mat = self.mat[0]
+                mat.work = work         # scratch of this call's own, see ScaledMatrix.reader
             for i in range(start, stop):
                 rows_get(&X.rows, i, &row)
                 if self.n_out == 1:
                     out[i, 0] = svec_dot(self.vec, &row)
                 else:
-                    smat_dot(self.mat, &row, &out[i, 0])
+                    smat_dot(&mat, &row, &out[i, 0])
                 for k in range(self.n_out):
                     out[i, k] += self.b[k]
 
@@ -362,18 +374,18 @@ cdef class SVMDLearner(MetaLearner):
             arrays |= {prefix + name: value for name, value in part_arrays.items()}
         return scalars, arrays
 
-    def set_state(self, scalars, arrays):
+    def schema(self):
+        return meta_schema(self.n_features, self.n_out, self.dtype, per_coordinate=False,
+                           reg=self.reg)
+
+    def _take(self, scalars, arrays):
         cls = ScaledVector if self.n_out == 1 else ScaledMatrix
         parts = []
         for prefix in ("w_", "u_"):
-            part = cls.from_state(
+            parts.append(cls.from_state(
                 {name[2:]: a for name, a in scalars.items() if name.startswith(prefix)},
-                {name[2:]: a for name, a in arrays.items() if name.startswith(prefix)})
-            if part.dim != self.n_features or part.n_out != self.n_out \
-                    or part.v.dtype != self.dtype:
-                raise ValueError("the saved weights have another shape or type than the model")
-            parts.append(part)
-        super().set_state(scalars, arrays)
+                {name[2:]: a for name, a in arrays.items() if name.startswith(prefix)}))
+        super()._take(scalars, arrays)
         self._adopt(parts[0], parts[1])
         self.r, self.pi, self.sq_f = scalars["r"], scalars["pi"], scalars["sq_f"]
         self.since = scalars["since"]

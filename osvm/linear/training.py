@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +19,7 @@ from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.progress import Progress
 from osvm._input.rows import RowSource
 from osvm.linear import objective as objective_loop
+from osvm._input.schema import Schema, meta_schema, sgd_schema
 from osvm.linear.learner import SGDLearner
 from osvm.linear.order import full, windowed
 from osvm.linear.platt import Platt
@@ -31,8 +31,6 @@ from osvm.schedules import SMD, Bottou, InverseTime, Schedule
 
 Array = npt.NDArray[Any]
 
-# Rows on which Bottou's t0 is tried out.
-TRIAL_ROWS = 1000
 # Rows whose scores are kept at a time for Platt scaling.
 _SCORED_ROWS = 8192
 
@@ -47,6 +45,8 @@ class Plan:
     reg : float
     C, eta0, t0 : float or None
         For the schedules that ask for them.
+    intercept_step : float
+        Where b has a step of its own, this / sqrt(t).
     radius : float
         Of the ball for projection; 0 for none.
     average_from : float
@@ -64,6 +64,7 @@ class Plan:
     C: float | None = None
     eta0: float | None = None
     t0: float | None = None
+    intercept_step: float = 1.0
     radius: float = 0.0
     average_from: float = -1.0
     batch_size: int = 1
@@ -78,8 +79,8 @@ class Plan:
 
     @property
     def intercept_eta0(self) -> float:
-        """1 where the step size relies on the regulariser, which b does not have."""
-        return 1.0 if isinstance(self.schedule, InverseTime | Bottou) else 0.0
+        """Not 0 where the step size relies on the regulariser, which b does not have."""
+        return self.intercept_step if isinstance(self.schedule, InverseTime | Bottou) else 0.0
 
     @property
     def curvature(self) -> float:
@@ -145,6 +146,22 @@ class Plan:
             error_kind=self.error_kind,
         )
 
+    def schema(self, n_features: int, n_out: int, dtype: Any) -> Schema:
+        """What the state of such a learner holds."""
+        if isinstance(self.schedule, SMD):
+            per_coordinate = self.schedule.per_coordinate
+            return meta_schema(
+                n_features, n_out, dtype, per_coordinate=per_coordinate, reg=self.reg
+            )
+        return sgd_schema(
+            n_features,
+            n_out,
+            dtype,
+            average_from=self.average_from,
+            radius=self.radius,
+            batch_size=self.batch_size,
+        )
+
     def needs_t0(self) -> bool:
         return isinstance(self.schedule, Bottou) and self.schedule.t0 is None and self.t0 is None
 
@@ -154,7 +171,7 @@ class Plan:
         Bottou's rule: the first step moves w about as far as its usual size,
         ``reg**-0.25``.
         """
-        return self._with_first_step(self._usual_first_step()) if self.needs_t0() else self
+        return self.with_first_step(self.usual_first_step()) if self.needs_t0() else self
 
     def for_stream(self, X: RowSource) -> Plan:
         """t0 for a stream that begins with these rows: the usual one, or a larger one.
@@ -166,63 +183,16 @@ class Plan:
         if not self.needs_t0() or self.curvature == 0.0:
             return self.with_usual_t0()
         pull = 2.0 * self.curvature * sq_norm(X, 0)
-        return self._with_first_step(min(self._usual_first_step(), 1.0 / max(pull, 1e-300)))
+        return self.with_first_step(min(self.usual_first_step(), 1.0 / max(pull, 1e-300)))
 
-    def _usual_first_step(self) -> float:
-        size = math.sqrt(1.0 / math.sqrt(self._reg_of_schedule()))
+    def usual_first_step(self) -> float:
+        """As far as w usually gets, and no further for a steep loss."""
+        size = math.sqrt(1.0 / math.sqrt(self.reg_of_schedule()))
         slope = 1.0 if self.multi_loss else abs(float(self.loss.dloss(1.0, -size)))
         return size / max(1.0, slope)
 
-    def with_tried_t0(
-        self, X: RowSource, targets: Array, n_out: int, order: Array, dtype: Any
-    ) -> Plan:
-        """t0 by trial on a sample: the first step size that learns it best.
-
-        The usual first step and its neighbours, up to four times larger or smaller,
-        are compared by their average loss of test-then-train over the sample.  A
-        step with which the loss is worse than that of zero weights diverges; then
-        smaller ones are tried for as long as it takes.
-        """
-        if not self.needs_t0():
-            return self
-        sample = order[:TRIAL_ROWS]
-        choice = self.first_step_trials()
-        plan = next(choice)
-        while True:
-            learner = plan.learner(X.n_features, n_out, dtype)
-            try:
-                learner.run(X, targets, sample)
-                cost = learner.loss_sum / learner.seen
-            except FloatingPointError:
-                cost = math.inf
-            try:
-                plan = choice.send(cost)
-            except StopIteration as stop:
-                return stop.value
-
-    def first_step_trials(self) -> Generator[Plan, float, Plan]:
-        """Yields plans to be tried, is sent their costs, and returns the plan to use."""
-
-        def trial(eta: float) -> Plan:
-            # Without b, whose own step would make zero weights look good on rare classes.
-            return self._with_first_step(eta, average_from=-1.0, fit_intercept=False)
-
-        usual = best = self._usual_first_step()
-        at_zero = yield trial(usual * 2.0**-40)
-        cost = yield trial(best)
-        while cost > at_zero and best > usual * 2.0**-39:
-            best /= 2.0
-            cost = yield trial(best)
-        factor, other = 2.0, (yield trial(2.0 * best))
-        if not other < cost:
-            factor, other = 0.5, (yield trial(0.5 * best))
-        if other < cost:
-            best, cost = factor * best, other
-            if (yield trial(factor * best)) < cost:
-                best *= factor
-        return self._with_first_step(best)
-
-    def _reg_of_schedule(self) -> float:
+    def reg_of_schedule(self) -> float:
+        """What Bottou's steps are made of; an error without a regulariser."""
         reg = getattr(self.schedule, "reg", None)
         reg = self.reg if reg is None else reg
         if reg <= 0:
@@ -232,8 +202,9 @@ class Plan:
             )
         return float(reg)
 
-    def _with_first_step(self, eta: float, **changes: Any) -> Plan:
-        return dataclasses.replace(self, t0=1.0 / (eta * self._reg_of_schedule()), **changes)
+    def with_first_step(self, eta: float) -> Plan:
+        """t0 for a first step of this size."""
+        return dataclasses.replace(self, t0=1.0 / (eta * self.reg_of_schedule()))
 
 
 @dataclass

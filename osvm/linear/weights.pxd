@@ -1,6 +1,9 @@
 from osvm.core.smat cimport SMat
 from osvm.core.svec cimport SVec
 
+cdef enum:
+    SCRATCH = 64        # outputs whose scratch for a product lies on the reader's stack
+
 cdef class ScaledVector:
     cdef SVec w                     # what the loops read and change
     cdef readonly object v          # the arrays behind it
@@ -13,4 +16,5 @@ cdef class ScaledMatrix:
     cdef readonly object scale
     cdef readonly object sq_v
     cdef readonly object avg_scale
-    cdef object _work
+    cdef object _work               # for learning; readers bring their own, see reader()
+    cdef SMat reader(self, void *work) noexcept nogil

@@ -6,15 +6,17 @@ restores them, and the tests drive every operation from here.
 """
 import numpy as np
 
+from osvm._input.schema import weights_schema
+
 from osvm._input.rows cimport RowSource
 from osvm.core.row cimport Row, rows_get
 from osvm.core.smat cimport (
-    smat_average_dot, smat_axpy, smat_count_average, smat_dot, smat_fold, smat_init,
+    SMat, smat_average_dot, smat_axpy, smat_count_average, smat_dot, smat_fold, smat_init,
     smat_project, smat_project_one, smat_recompute_norm, smat_shrink, smat_shrink_one,
     smat_sq_norm_one, smat_start_average, smat_write, smat_write_average,
 )
 from osvm.core.svec cimport (
-    svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead, svec_fold,
+    SVec, svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead, svec_fold,
     svec_init, svec_project, svec_recompute_norm, svec_reset, svec_shrink, svec_sq_norm,
     svec_start_average, svec_write, svec_write_average,
 )
@@ -83,6 +85,16 @@ def _owned(array, dtype=None):
     return np.array(array, dtype=dtype, order="C", copy=True)
 
 
+def _saved_weights(scalars, arrays, n_dim):
+    """The weights of a saved state, which has been found valid."""
+    v = arrays.get("v")
+    if not isinstance(v, np.ndarray) or v.ndim != n_dim or 0 in v.shape:
+        raise ValueError(f"the saved weights must be an array of {n_dim} dimension(s)")
+    weight_kind(v.dtype)
+    weights_schema(v.shape, v.dtype).check(scalars, arrays)
+    return v
+
+
 cdef class ScaledVector:
     """w = s*v over `dim` features.
 
@@ -137,9 +149,10 @@ cdef class ScaledVector:
     @property
     def norm(self):
         """``||w||``."""
-        if not self.w.track_norm:
-            svec_recompute_norm(&self.w)
-        return svec_sq_norm(&self.w) ** 0.5
+        cdef SVec w = self.w        # a copy: reading changes nothing
+        if not w.track_norm:
+            svec_recompute_norm(&w)
+        return svec_sq_norm(&w) ** 0.5
 
     def array(self, bint averaged=False):
         """The weights (or their average) as a new float64 array."""
@@ -231,7 +244,7 @@ cdef class ScaledVector:
 
     @staticmethod
     def from_state(scalars, arrays):
-        v = arrays["v"]
+        v = _saved_weights(scalars, arrays, 1)
         cdef ScaledVector self = ScaledVector(v.shape[0], v.dtype, bool(scalars["track_norm"]))
         self.v[:] = v
         if "u" in arrays:
@@ -294,15 +307,26 @@ cdef class ScaledMatrix:
     def averaged_count(self):
         return self.w.avg_count
 
+    cdef SMat reader(self, void *work) noexcept nogil:
+        """The struct with scratch of the caller's own: room for n_out doubles.
+
+        Products write to scratch.  Threads that read at the same time must not share it.
+        """
+        cdef SMat w = self.w
+        w.work = work
+        return w
+
     @property
     def norms(self):
         """Each ``||w_k||``."""
         cdef Py_ssize_t k
-        out = np.empty(self.w.n_out)
-        for k in range(self.w.n_out):
-            if not self.w.track_norm:
-                smat_recompute_norm(&self.w, k)
-            out[k] = smat_sq_norm_one(&self.w, k) ** 0.5
+        cdef SMat w = self.w        # a copy: reading changes nothing
+        sq_v, out = self.sq_v.copy(), np.empty(self.w.n_out)
+        w.sq_v = <double *> address(sq_v)
+        for k in range(w.n_out):
+            if not w.track_norm:
+                smat_recompute_norm(&w, k)
+            out[k] = smat_sq_norm_one(&w, k) ** 0.5
         return out
 
     def array(self, bint averaged=False):
@@ -336,12 +360,13 @@ cdef class ScaledMatrix:
     def dot(self, RowSource X, Py_ssize_t i, bint averaged=False):
         """W . x_i"""
         cdef Row row = row_of(X, i, self.w.dim)
-        out = np.empty(self.w.n_out)
+        out, work = np.empty(self.w.n_out), np.empty(self.w.n_out)
         cdef double[::1] view = out
+        cdef SMat w = self.reader(address(work))
         if averaged:
-            smat_average_dot(&self.w, &row, &view[0])
+            smat_average_dot(&w, &row, &view[0])
         else:
-            smat_dot(&self.w, &row, &view[0])
+            smat_dot(&w, &row, &view[0])
         return out
 
     def axpy(self, c, RowSource X, Py_ssize_t i):
@@ -452,7 +477,7 @@ cdef class ScaledMatrix:
 
     @staticmethod
     def from_state(scalars, arrays):
-        v = arrays["v"]
+        v = _saved_weights(scalars, arrays, 2)
         cdef ScaledMatrix self = ScaledMatrix(v.shape[0], v.shape[1], v.dtype,
                                               bool(scalars["track_norm"]))
         self.v[:] = v

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,8 +23,9 @@ from osvm._estimator.progress import make_progress
 from osvm._input import validate
 from osvm._input.rows import RowSource
 from osvm.linear.classifier import LinearClassifier, encode_targets
+from osvm.linear.first_step import Sample, class_weights, first_step_trials, with_intercept_step
 from osvm.linear.search import SearchLearner
-from osvm.linear.training import TRIAL_ROWS, Plan, visiting_order
+from osvm.linear.training import Plan, objective, visiting_order
 
 __all__ = ["OnePassSearch", "one_pass_search"]
 
@@ -118,8 +120,7 @@ class OnePassSearch:
         rng = make_generator(base.random_state)
         dtype = base._weight_dtype(rows)
         order = visiting_order(source.n_rows, base.shuffle, rng)
-        visits = np.arange(min(source.n_rows, 1000)) if order is None else order
-        plans = try_first_steps(plans, source, targets, n_out, visits, dtype)
+        plans = try_first_steps(plans, source, targets, n_out, dtype, weight, base.epochs)
         learner = _search_learner(plans, source.n_features, n_out, dtype)
         progress = make_progress(base.verbose)
         path: list[tuple[float, Array, Array]] = []
@@ -298,32 +299,71 @@ def make_models(base: LinearClassifier, candidates: list[dict[str, Any]]) -> lis
 
 
 def try_first_steps(
-    plans: list[Plan], X: RowSource, targets: Array, n_out: int, order: Array, dtype: Any
+    plans: list[Plan],
+    X: RowSource,
+    targets: Array,
+    n_out: int,
+    dtype: Any,
+    weight: Array | None,
+    epochs: int,
 ) -> list[Plan]:
-    """`Plan.with_tried_t0` of all plans, whose trials are made side by side."""
+    """The first steps that `LinearClassifier` finds for each plan, tried side by side."""
     chosen = list(plans)
-    choices = {i: plan.first_step_trials() for i, plan in enumerate(plans) if plan.needs_t0()}
-    if len(choices) < 2:
-        return [plan.with_tried_t0(X, targets, n_out, order, dtype) for plan in plans]
+    waiting = [i for i, plan in enumerate(plans) if plan.needs_t0()]
+    if not waiting:
+        return chosen
+    sample = Sample(X, epochs)
+    classes = class_weights(targets, weight)
+    chosen = [with_intercept_step(plan, classes) for plan in plans]
+    targets = np.ascontiguousarray(targets[sample.rows])
+    weight = None if weight is None else np.ascontiguousarray(weight[sample.rows])
+    rarer = math.inf
+    if n_out == 1:
+        rarer = float(class_weights(targets, None).min())
+    choices = {i: first_step_trials(chosen[i], sample, rarer=rarer) for i in waiting}
     trials = {i: next(choice) for i, choice in choices.items()}
-    learner = _search_learner(list(trials.values()), X.n_features, n_out, dtype)
-    waiting = set(choices)
-    while waiting:
-        # Those that have chosen take part until the last one has.
-        learner.restart([trial.step_spec() for trial in trials.values()])
-        try:
-            learner.run(X, targets, order[:TRIAL_ROWS])
-        except FloatingPointError:  # somebody overflows: each by itself
-            return [plan.with_tried_t0(X, targets, n_out, order, dtype) for plan in plans]
-        costs = learner.loss_sum / learner.seen
-        for i, cost in zip(choices, costs.tolist()):
-            if i in waiting:
-                try:
-                    trials[i] = choices[i].send(cost)
-                except StopIteration as stop:
-                    chosen[i] = stop.value
-                    waiting.remove(i)
+    while trials:
+        costs = _trial_costs(list(trials.values()), sample, targets, n_out, dtype, weight)
+        for i, cost in zip(list(trials), costs):
+            try:
+                trials[i] = choices[i].send(cost)
+            except StopIteration as stop:
+                chosen[i] = stop.value
+                del trials[i]
     return chosen
+
+
+def _trial_costs(
+    trials: list[Plan],
+    sample: Sample,
+    targets: Array,
+    n_out: int,
+    dtype: Any,
+    weight: Array | None,
+) -> list[float]:
+    """`osvm.linear.first_step.trial_cost` of each plan."""
+    learner = _search_learner(trials, sample.X.n_features, n_out, dtype)
+    try:
+        for _ in range(sample.passes):
+            learner.run(sample.X, targets, sample_weight=weight)
+    except FloatingPointError:
+        if len(trials) == 1:
+            return [math.inf]
+        # One of them overflows and stops the others: find out which.
+        half = len(trials) // 2
+        return [
+            cost
+            for part in (trials[:half], trials[half:])
+            for cost in _trial_costs(part, sample, targets, n_out, dtype, weight)
+        ]
+    costs = []
+    for g, trial in enumerate(trials):
+        own = trial.learner(sample.X.n_features, n_out, dtype)
+        own.set_state(*learner.candidate_state(g))
+        cost = objective(own, trial, sample.X, targets, weight, False)
+        cost += own.loss_sum / own.seen
+        costs.append(cost if math.isfinite(cost) else math.inf)
+    return costs
 
 
 def _search_learner(plans: list[Plan], n_features: int, n_out: int, dtype: Any) -> SearchLearner:

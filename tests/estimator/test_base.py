@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse as sp
 
+import osvm
 from osvm._estimator.base import (
     LabelIndex,
     OnlineEstimator,
@@ -24,8 +25,9 @@ from osvm._estimator.base import (
     resolve_reg,
     restore_generator,
 )
-from osvm._estimator.compat import HAS_SKLEARN, ClassifierMixin, RegressorMixin
+from osvm._estimator.compat import HAS_SKLEARN, ClassifierMixin, RegressorMixin, not_fitted_error
 from osvm._input.validate import check_sample_weight, check_y_classes, check_y_regression
+from osvm.linear.alma import AlmaClassifier
 
 
 class NearestMean(ClassifierMixin, OnlineEstimator):
@@ -188,6 +190,15 @@ def test_numbers():
             check_number("x", value, 0, 1, low_open=True, high_open=True)
     with pytest.raises(ValueError, match="or None"):
         check_number("x", "a", none=True)
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63), 10**400])
+def test_numbers_that_no_machine_holds_are_refused(value):
+    with pytest.raises(ValueError, match="n must be an integer"):
+        check_integer("n", value)
+    if abs(value) > 1e300:
+        with pytest.raises(ValueError, match="x must be a number"):
+            check_number("x", value)
 
 
 def test_integers_bools_choices():
@@ -418,3 +429,45 @@ def test_running_balance_does_not_depend_on_the_blocks(blocks):
         expected.append(t / (np.count_nonzero(counts) * counts[code]))
     np.testing.assert_allclose(weights, expected, rtol=1e-15)
     assert balance.counts.tolist() == counts.tolist() or not blocks
+
+
+ESTIMATORS = [
+    "LinearClassifier",
+    "LinearRegressor",
+    "LinearNovelty",
+    "KernelClassifier",
+    "KernelRegressor",
+    "KernelNovelty",
+    "MultilabelClassifier",
+    "AlmaClassifier",
+]
+
+
+@pytest.mark.parametrize("params", [{}, {"loss": "logistic"}, {"probability": True}], ids=str)
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_reading_of_an_unfitted_model_is_the_same_error(name, params, tmp_path):
+    make = AlmaClassifier if name == "AlmaClassifier" else getattr(osvm, name)
+    if not set(params) <= set(make().get_params()):
+        params = {}
+    if "Classifier" not in name:
+        params = {}
+    model = make(**params)
+    X = np.eye(2)
+    asked = {
+        "predict": (X,),
+        "decision_function": (X,),
+        "score_samples": (X,),
+        "predict_proba": (X,),
+        "predict_labels": (X,),
+        "score": (X, [0, 1]),
+        "predict_one": ({0: 1.0},),
+        "score_one": ({0: 1.0},),
+        "sparsify": (),
+        "to_sklearn": (),
+        "save": (tmp_path / "model.osvm",),
+    }
+    found = [method for method in asked if hasattr(model, method)]
+    assert len(found) >= 3
+    for method in found:
+        with pytest.raises(not_fitted_error(), match="not fitted yet"):
+            getattr(model, method)(*asked[method])

@@ -331,6 +331,19 @@ def test_saving_replaces_whole_files_only(model, tmp_path, monkeypatch):
         assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
 
 
+@pytest.mark.skipif(os.name != "posix", reason="permissions")
+def test_saving_keeps_the_mode_and_leaves_no_litter(model, tmp_path):
+    path = tmp_path / "m.osvm"
+    model.save(path)
+    path.chmod(0o600)
+    litter = [tmp_path / f".m.osvm.{pid}.0123abcd.tmp" for pid in (999999999, os.getpid())]
+    for leftover in litter:  # of a killed writer, one of which had the number of this process
+        leftover.write_bytes(b"x")
+    model.save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["m.osvm"]
+
+
 def test_what_cannot_be_saved_says_so(model, tmp_path):
     with pytest.raises(ValueError, match="not a class that model files know"):
         io.save(object(), tmp_path / "x")

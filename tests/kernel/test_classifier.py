@@ -423,3 +423,23 @@ def test_plots_draw():
     np.testing.assert_allclose(axes[0].lines[0].get_ydata(), model.history_["error"])
     np.testing.assert_allclose(axes[1].lines[0].get_ydata(), model.history_["eta"])
     plt.close(fig)
+
+
+@pytest.mark.parametrize("size", [1e10, 1e100, 1e300])
+def test_offsets_that_would_overflow_are_refused(size):
+    """A step of the offset is looked at before it is made: no model ends infinite."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), size * rng.normal(size=60)
+    model = osvm.KernelRegressor(gamma=1.0, random_state=0)
+    for i in range(60):
+        before = None if i == 0 else model.predict(X)
+        try:
+            model.partial_fit(X[i : i + 1], y[i : i + 1])
+        except ValueError as refusal:
+            text = str(refusal)
+        else:
+            assert np.isfinite(model.predict(X)).all()
+            continue
+        assert "diverged" in text
+        assert before is None or np.array_equal(model.predict(X), before)
+        break

@@ -1,11 +1,11 @@
-"""`fit` without a look at the values beforehand: learning shows what is not finite."""
+"""Values that are not finite: every call checks them, names the row and changes nothing."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import osvm
-from osvm._input import validate
+from osvm.model_selection import one_pass_search
 
 ROWS, FEATURES = 300, 20
 
@@ -33,29 +33,6 @@ def fresh(model, **changes):
 
 def fit(model, X, y):
     return model.fit(X) if isinstance(model, osvm.LinearNovelty) else model.fit(X, y)
-
-
-@pytest.fixture
-def no_look(monkeypatch):
-    """A look at the values is an error."""
-
-    def look(source):
-        raise AssertionError("the values were looked at")
-
-    monkeypatch.setattr(validate, "compiled_look", look)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("model", MODELS, ids=str)
-def test_sound_values_are_not_looked_at_and_nothing_else_changes(model, dtype, monkeypatch):
-    X, y = problem(dtype)
-    careful = fit(fresh(model, record=True), X, y)
-    with monkeypatch.context() as patch:
-        patch.setattr(validate, "compiled_look", None)
-        quick = fit(fresh(model), X, y)
-    assert np.array_equal(quick.coef_, careful.coef_)
-    assert np.array_equal(quick.intercept_, careful.intercept_)
-    assert quick.t_ == careful.t_
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -105,9 +82,11 @@ def test_finite_values_that_overflow_fail_as_in_a_careful_fit(dtype, size):
     assert messages[0] == messages[1]
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize(
     "params",
     [
+        {},
         {"record": True},
         {"verbose": 1},
         {"batch_size": 4},
@@ -119,27 +98,40 @@ def test_finite_values_that_overflow_fail_as_in_a_careful_fit(dtype, size):
         {"warm_start": True},
         {"callback": lambda model, epoch: False},
     ],
-    ids=lambda params: next(iter(params)),
+    ids=lambda params: next(iter(params), "plain") if isinstance(params, dict) else str(params),
 )
-def test_other_ways_of_fitting_look_first(params, no_look, capsys):
-    X, y = problem(np.float64)
-    if "normalize" in params:  # its norms come from checked values, in the same pass
-        X.data[3] = np.nan
-        with pytest.raises(ValueError, match="NaN"):
-            osvm.LinearClassifier(**params).fit(X, y)
-    else:
-        with pytest.raises(AssertionError, match="looked at"):
-            osvm.LinearClassifier(**params).fit(X, y)
-
-
-def test_many_outputs_look_first(no_look):
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_every_option_checks_values(params, bad, n_classes, capsys):
     X, _ = problem(np.float64)
-    with pytest.raises(AssertionError, match="looked at"):
-        osvm.LinearClassifier().fit(X, np.arange(ROWS) % 3)
+    X.data[3] = bad
+    row = np.searchsorted(X.indptr, 3, side="right") - 1
+    with pytest.raises(ValueError, match=rf"row {row}\b"):
+        osvm.LinearClassifier(**params).fit(X, np.arange(ROWS) % n_classes)
 
 
-def test_a_stream_looks_first():
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_a_stream_checks_values(model, bad):
     X, y = problem(np.float64)
-    X.data[5] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        osvm.LinearClassifier().partial_fit(X, y)
+    model = fresh(model)
+    model.partial_fit(X, y)
+    before = model._get_state()
+    X.data[5] = bad
+    row = np.searchsorted(X.indptr, 5, side="right") - 1
+    with pytest.raises(ValueError, match=rf"row {row}\b"):
+        model.partial_fit(X, y)
+    assert_same_state(model._get_state(), before)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("params", [{}, {"schedule": "inverse_time"}, {"average": True}], ids=str)
+def test_a_search_checks_values(params, n_classes, sparse, dtype, bad):
+    X, _ = problem(dtype)
+    X.data[X.indptr[ROWS - 1]] = bad
+    X = X if sparse else X.toarray()
+    base = osvm.LinearClassifier(shuffle=False, **params)
+    with pytest.raises(ValueError, match=rf"row {ROWS - 1}\b"):
+        one_pass_search(base, X, np.arange(ROWS) % n_classes, {"reg": [1e-3, 1e-2]})

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import osvm
 from osvm import LinearClassifier, LinearNovelty, LinearRegressor
+from osvm._estimator.compat import not_fitted_error
 
 DIM = 30
 
@@ -214,3 +216,46 @@ def test_mixing_the_ways_of_learning():
     for i in range(30, 40):
         mixed.learn_one(X[i].indices, X[i].data, int(y[i]))
     same(mixed, whole.partial_fit(X, y))
+
+
+MAKERS = {
+    "classifier": osvm.LinearClassifier,
+    "smd": lambda: osvm.LinearClassifier(schedule="smd"),
+    "regressor": osvm.LinearRegressor,
+    "regressor smd": lambda: osvm.LinearRegressor(schedule="smd"),
+    "novelty": osvm.LinearNovelty,
+}
+
+
+@pytest.mark.parametrize("method", ["predict_one", "score_one"])
+@pytest.mark.parametrize("example", [({0: 1.0},), (np.array([0]), np.array([1.0]))], ids=str)
+@pytest.mark.parametrize("name", MAKERS)
+def test_before_fitting_it_is_the_error_of_predict(name, example, method):
+    model = MAKERS[name]()
+    with pytest.raises(not_fitted_error(), match="not fitted yet"):
+        model.predict(np.eye(2))
+    with pytest.raises(not_fitted_error(), match="not fitted yet"):
+        getattr(model, method)(*example)
+
+
+@pytest.mark.parametrize("fitted", ["fit", "partial_fit"])
+@pytest.mark.parametrize("name", MAKERS)
+def test_one_example_before_any_was_learnt_singly(name, fitted):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    model = getattr(MAKERS[name](), fitted)(X, np.arange(30) % 2)
+    columns = np.arange(3)
+    for row in X[:5]:
+        assert model.predict_one(columns, row) == model.predict(row[None])[0]
+        ask = model.predict if "regressor" in name else model.decision_function
+        assert model.score_one(columns, row) == pytest.approx(ask(row[None])[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("example", [{10**20: 1.0}, {-(10**20): 1.0}, {1: 10**400}])
+def test_numbers_beyond_64_bits_are_refused(example):
+    model = LinearClassifier().learn_one({1: 1.0}, "a", n_features=5)
+    model.learn_one({2: 1.0}, "b").predict_one({1: 1.0})
+    before = model.coef_.tobytes()
+    for call in (lambda: model.learn_one(example, "a"), lambda: model.predict_one(example)):
+        with pytest.raises(ValueError, match=r"no column|too large"):
+            call()
+    assert model.coef_.tobytes() == before

@@ -111,3 +111,21 @@ def test_growing_from_two_classes_keeps_the_binary_scores():
     )
     assert np.allclose(shrink, shrink[0])
     assert model.predict(X).tolist() == np.where(scores > 0, 1, 0).tolist()
+
+
+@pytest.mark.parametrize("old", [2, 3])
+def test_new_labels_with_an_open_mini_batch(old):
+    """The sums of the open batch stay with their outputs; the new one has none."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 4)), np.arange(30) % old
+    model = osvm.LinearClassifier(batch_size=7, reg=0.1).partial_fit(X, y)
+    assert model._learner.pending_examples == 2
+    known = osvm.LinearClassifier(batch_size=7, reg=0.1)
+    known.partial_fit(X, y, classes=np.arange(old + 1))
+    for one in (model, known):
+        one.partial_fit(X[:12], np.full(12, old))
+        assert one._learner.pending_examples == 0
+    assert model.coef_.shape == known.coef_.shape
+    # the labels that were known from the start have learnt the same
+    assert np.allclose(model.coef_[1:old], known.coef_[1:old])
+    assert np.isfinite(model.coef_).all()

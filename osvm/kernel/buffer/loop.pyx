@@ -14,7 +14,7 @@ Invariants
 - Nothing changes when a score is not finite: the loop stops before that example.
 """
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport exp
+from libc.math cimport exp, fabs
 from libc.stdint cimport int32_t
 
 from osvm.kernel.buffer.expansion cimport (
@@ -45,6 +45,9 @@ cdef enum Task:
 TASKS = {"classify": TASK_CLASSIFY, "regress": TASK_REGRESS, "novelty": TASK_NOVELTY}
 
 # Numbers of one run: what the parameters say, and what is learnt beside f.
+cdef double LARGEST = 1e150     # of offsets and their step sizes; saved states are held to it
+
+
 cdef struct Learner:
     const Loss *loss
     const Step *step
@@ -95,6 +98,24 @@ cdef double count_error(const Learner *l, Py_ssize_t K, const double *score, Py_
                 best = k
     prediction[0] = <double> best
     return 0.0 if best == label else 1.0
+
+
+cdef bint can_step_offset(const Learner *l, Py_ssize_t K, const double *xi, double eta,
+                          double pull) noexcept nogil:
+    """Whether offset and margin stay in range; (53)-(55) and (59)-(61) without the change."""
+    cdef Py_ssize_t k
+    cdef double step, total = 0.0
+    if l.offset:
+        for k in range(K):
+            step = l.eta_b[k] * smd_factor(l.mu, xi[k] * l.z_b[k]) if l.smd else eta
+            total += fabs(step) + fabs(l.b[k]) + fabs(l.z_b[k]) + 2.0 * fabs(step * xi[k])
+    if l.nu_trick:
+        step = eta
+        if l.smd:
+            step = l.eta_epsilon * smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)
+        step *= l.epsilon * pull
+        total += l.epsilon * exp(step) + fabs(l.z_epsilon) + fabs(step * (1.0 + l.z_epsilon))
+    return total < LARGEST      # not NaN, and not infinite after any number of steps
 
 
 cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize_t label,
@@ -154,6 +175,8 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         eta = step_eta(l.step, l.t + 1.0)
         if eta > l.cap:
             eta = l.cap
+    if not can_step_offset(l, K, xi, eta, pull):
+        return NOT_FINITE
     dec = 1.0 - eta * reg
     if dec < 0.0:
         dec = 0.0

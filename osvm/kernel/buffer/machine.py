@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm._estimator.base import check_choice, check_integer, generator_state, restore_generator
+from osvm._estimator.base import generator_state, restore_generator
 from osvm._input.rows import RowSource
+from osvm._input.schema import ArrayField, Field, Schema
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernels import Kernel
 
@@ -105,6 +106,9 @@ class BufferMachine:
         """For model files: refuses a kernel that no file can hold."""
         scalars, arrays = self._state()
         scalars["kernel"] = self.kernel.config()
+        scalars["label_kernel"] = self.state.label_kernel is not None
+        if self.state.label_kernel is not None:
+            arrays["label_kernel"] = self.state.label_kernel.copy()
         return scalars, arrays
 
     def __getstate__(self) -> dict[str, Any]:
@@ -122,30 +126,62 @@ class BufferMachine:
         self.__dict__.update(made.__dict__)
 
 
+_FIELDS = {
+    "n_outputs": Field("int", 1, 2**31),
+    "float64": Field("flag"),
+    "sparse": Field("flag"),
+    "trace": Field("flag"),
+    "reg": Field("float", 0.0),
+    "generator": Field("dict"),
+    "eviction": Field("str", choices=tuple(EVICTIONS)),
+    "budget": Field("int", -1, 2**48),
+    "record": Field("flag"),
+}
+_OWN = ("reg", "generator", "eviction", "budget", "record")  # not of the state
+
+
 def restore_machine(
     kernel: Kernel, n_features: int, label_kernel: Any, scalars: Any, arrays: Any
 ) -> BufferMachine:
-    """The machine that gave these scalars and arrays."""
+    """The machine that gave these scalars and arrays; ValueError when there is none."""
+    Schema("kernel machine", _FIELDS, {}).check_layout(
+        {name: scalars[name] for name in _FIELDS if name in scalars}, {}
+    )
+    K, sparse = scalars["n_outputs"], bool(scalars["sparse"])
+    if len(arrays["intercept"]) != K or scalars["budget"] == 0:
+        raise ValueError("the saved kernel machine is inconsistent")
+    if sparse and n_features >= 2**31:
+        raise ValueError(f"{n_features} features are too many for sparse rows")
+    if sparse and kernel.name == "precomputed":
+        raise ValueError("a precomputed kernel has no sparse rows")
     state = KernelState(
         kernel.spec(n_features),
         n_features,
-        check_integer("n_outputs", scalars["n_outputs"], 1),
+        K,
         float64=bool(scalars["float64"]),
-        sparse=bool(scalars["sparse"]),
-        budget=check_integer("budget", scalars["budget"], -1),
-        eviction=check_choice("eviction", scalars["eviction"], EVICTIONS),
+        sparse=sparse,
+        budget=scalars["budget"],
+        eviction=scalars["eviction"],
         trace=bool(scalars["trace"]),
         label_kernel=label_kernel,
     )
-    state.set_state(scalars, arrays)
+    history = {name: a for name, a in arrays.items() if name.startswith("history_")}
+    n = len(history["history_eta"]) if scalars["record"] else 0
+    fields = {f"history_{name}": ArrayField((n,)) for name in _HISTORY}
+    fields["history_support"] = ArrayField((n,), np.intp, 0)
+    Schema("history", {}, fields if scalars["record"] else {}).check({}, history)
+    state.set_state(
+        {name: value for name, value in scalars.items() if name not in _OWN},
+        {name: array for name, array in arrays.items() if name not in history},
+    )
     generator = restore_generator(scalars["generator"])
-    machine = BufferMachine(state, kernel, float(scalars["reg"]), generator, scalars["record"])
-    if scalars["record"]:
-        n = len(arrays["history_eta"])
+    record = bool(scalars["record"])
+    machine = BufferMachine(state, kernel, float(scalars["reg"]), generator, record)
+    if record:
         chunks = machine.room_to_record(n)
         assert chunks is not None
         for name in chunks:
-            chunks[name][:n] = arrays[f"history_{name}"]
+            chunks[name][:n] = history[f"history_{name}"]
         machine._recorded = n
     return machine
 

@@ -26,6 +26,7 @@ from osvm._estimator.base import (
 )
 from osvm._estimator.progress import make_progress
 from osvm._input.rows import RowSource
+from osvm._input.schema import ArrayField, Schema
 from osvm._parts.compiled import LossSpec, StepSpec
 from osvm.kernel.base import Batch
 from osvm.kernel.buffer.loop import learn
@@ -219,10 +220,21 @@ class BufferSolver:
     def restore(
         self, model: Any, n_features: int, index: LabelIndex | None, scalars: Any, arrays: Any
     ) -> BufferMachine:
+        scalars, arrays = dict(scalars), dict(arrays)
+        kernel = kernel_from_config(scalars.pop("kernel"))
+        outputs, n_classes = scalars.get("n_outputs"), 1 if index is None else len(index)
+        if outputs != n_classes and (n_classes > 2 or outputs != 1):
+            raise ValueError(f"{outputs!r:.60} outputs for {n_classes} classes")
         label_kernel = None
-        if index is not None:
-            label_kernel = _label_kernel(model, index, int(scalars["n_outputs"]))
-        kernel = kernel_from_config(scalars["kernel"])
+        if "label_kernel" not in scalars:  # the first files of format 1
+            label_kernel = None if index is None else _label_kernel(model, index, outputs)
+        elif scalars.pop("label_kernel"):
+            label_kernel = arrays.pop("label_kernel")
+            shape = (outputs, outputs)
+            schema = Schema(
+                "kernel machine", {}, {"label_kernel": ArrayField(shape, low=-1e100, high=1e100)}
+            )
+            schema.check({}, {"label_kernel": label_kernel})
         return restore_machine(kernel, n_features, label_kernel, scalars, arrays)
 
 

@@ -16,6 +16,8 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
+from osvm._input.schema import buffer_schema, row_squares
+
 from osvm.kernel.buffer.expansion cimport (
     EVICT_CHANGE, EVICT_COEFFICIENT, EVICT_OLDEST, EVICT_TERM, N_VICTIMS, Sums, kappa_times,
     sums_fill, sums_free, sums_reserve,
@@ -23,6 +25,10 @@ from osvm.kernel.buffer.expansion cimport (
 from osvm.kernel.blocks cimport Tile, tile_free, tile_load_rows, tile_release
 from osvm._parts.compiled cimport KernelSpec
 from osvm._input.rows cimport RowSource
+from osvm.core.kernel cimport KERNEL_PRECOMPUTED
+
+cdef enum:
+    SCRATCH = 64        # outputs whose scores lie on the stack of one that reads
 
 EVICTIONS = {
     "fifo": EVICT_OLDEST,
@@ -341,7 +347,12 @@ cdef class KernelState:
         out = np.zeros((n, K))
         cdef double[:, ::1] f = out
         cdef const double[::1] offset = self.intercept
-        cdef double[::1] raw = np.empty(K)
+        cdef double few[SCRATCH]
+        cdef double[::1] many
+        cdef double *raw = few
+        if K > SCRATCH:
+            many = np.empty(K)
+            raw = &many[0]
         if n == 0:
             return out
         memset(&tile, 0, sizeof(tile))
@@ -363,7 +374,7 @@ cdef class KernelState:
                                           + self.buf.q * sums.fb[k * m + b])
                             else:
                                 raw[k] = self.buf.a * sums.fa[k * m + b]
-                        kappa_times(self.buf.kappa, K, &raw[0], &f[i + b, 0])
+                        kappa_times(self.buf.kappa, K, raw, &f[i + b, 0])
                         if not trace:
                             for k in range(K):
                                 f[i + b, k] += offset[k]
@@ -424,45 +435,45 @@ cdef class KernelState:
             else:
                 (<float *> memory)[k] = <float> out[k]
 
+    def schema(self, scalars, arrays):
+        """What `set_state` takes, for a state with as many rows as this one says."""
+        n, m = scalars.get("n"), scalars.get("n_victims")
+        values = arrays.get("values")
+        for name, size in (("n", n), ("n_victims", m)):
+            if type(size) is not int or not 0 <= size < 2**48:
+                raise ValueError(f"the saved {name} of the kernel machine is {size!r:.60}")
+        return buffer_schema(
+            self.buf.store.d, self.buf.K, float64=self.float64, sparse=self.sparse,
+            budget=self.buf.budget, trace=self.trace, n=n, n_victims=m, most_victims=N_VICTIMS,
+            n_entries=0 if values is None else len(values),
+            precomputed=self.kernel.kind == KERNEL_PRECOMPUTED)
+
+    def _check_norms(self, arrays):
+        """Raise ValueError unless saved norms and k(x, x) are those of the rows."""
+        if not self.kernel.uses_dots or len(arrays["sq"]) == 0:
+            return
+        with np.errstate(over="ignore"):
+            if self.sparse:
+                sq = row_squares(arrays["values"], arrays["columns"], arrays["start"],
+                                 arrays["length"])
+            else:
+                sq = np.einsum("ij,ij->i", arrays["X"], arrays["X"], dtype=np.float64)
+        # of the norm before, or after, it was rounded to the type of the rows
+        own = [np.isclose([self.kernel.self_value(x) for x in squares.tolist()],
+                          arrays["k_self"], 1e-3, 1e-30) for squares in (sq, arrays["sq"])]
+        if not (np.allclose(sq, arrays["sq"], 1e-3, 1e-30) and (own[0] | own[1]).all()):
+            raise ValueError("the saved kernel machine is inconsistent: norms are not the rows'")
+
     def set_state(self, scalars, arrays):
-        """Restore what `get_state` gave, on a machine made with the same arguments."""
+        """Restore what `get_state` gave; ValueError, and no change, when it does not fit."""
+        self.schema(scalars, arrays).check(scalars, arrays)
+        self._check_norms(arrays)
         cdef Py_ssize_t n = scalars["n"], m = scalars["n_victims"], K = self.buf.K
         cdef Py_ssize_t k
         a = self._arrays
-        if (scalars["n_outputs"], scalars["float64"], scalars["sparse"], scalars["trace"]) != (
-                K, self.float64, self.sparse, bool(self.buf.trace)):
-            raise ValueError("the saved state belongs to another kind of kernel machine")
-        if n < 0 or (self.buf.budget >= 0 and n > self.buf.budget):
-            raise ValueError(f"{n} saved rows do not fit the budget {self.buf.budget}")
-        if not 0 <= m <= N_VICTIMS or not 0 <= scalars["head"] <= n:
-            raise ValueError("the saved state of the buffer is inconsistent")
-        fresh = {}
-        for name in _PER_SLOT:
-            if name == "X" and self.buf.store.sparse:
-                fresh[name] = np.empty((n, 0), a[name].dtype)
-                continue
-            shape = (n, *a[name].shape[1:])
-            fresh[name] = _take(arrays, name, shape, a[name].dtype)
+        fresh = {name: np.array(array, order="C") for name, array in arrays.items()}
         if self.buf.store.sparse:
-            count = len(arrays["values"])
-            fresh["values"] = _take(arrays, "values", (count,), a["values"].dtype)
-            fresh["columns"] = _take(arrays, "columns", (count,), np.int32)
-            ends = fresh["start"] + fresh["length"]
-            if n and (fresh["start"].min() < 0 or fresh["length"].min() < 0
-                      or ends.max() > count):
-                raise ValueError("the saved rows are inconsistent")
-            if count and not 0 <= fresh["columns"].min() <= fresh["columns"].max() < (
-                    self.buf.store.d):
-                raise ValueError("the saved rows have columns out of range")
-        for name in ("intercept", "eta_intercept", "z_intercept"):
-            fresh[name] = _take(arrays, name, (K,), np.float64)
-        if m:
-            fresh["victim_slot"] = _take(arrays, "victim_slot", (m,), np.intp)
-            if fresh["victim_slot"].max() >= n:
-                raise ValueError("the saved state of the buffer is inconsistent")
-            for name, size in (("victim_kv", n * m), ("victim_fa", K * m), ("victim_fb", K * m)):
-                fresh[name] = _take(arrays, name, (size,), np.float64)
-        # all is well: store
+            fresh["X"] = np.empty((n, 0), a["X"].dtype)
         for name in _LEARNER:
             setattr_(self, name, float(scalars[name]))
         self.buf.a, self.buf.p, self.buf.q = scalars["a"], scalars["p"], scalars["q"]
@@ -502,13 +513,3 @@ def setattr_(KernelState state, name, value):
         state.z_intercept = value
     else:
         setattr(state, name, value)
-
-
-def _take(arrays, name, shape, dtype):
-    """A checked copy of a saved array."""
-    array = np.array(arrays[name], dtype=dtype, order="C")
-    if array.shape != shape:
-        raise ValueError(f"saved array {name!r} has shape {array.shape}, expected {shape}")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"saved array {name!r} is not finite")
-    return array

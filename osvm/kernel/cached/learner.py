@@ -24,6 +24,7 @@ from osvm import kernels
 from osvm._estimator.progress import make_progress
 from osvm._input.labels import split_outputs
 from osvm._input.parameters import check_bool, check_integer, check_number, make_generator
+from osvm._input.schema import ArrayField, AtMost, Field, Schema, check_list
 from osvm.kernel.cached import solvers
 
 __all__ = ["CachedLearner", "CachedMachine", "learners", "refuse_cached_parameters"]
@@ -163,38 +164,28 @@ class CachedMachine:
             arrays["vectors"] = np.ascontiguousarray(self.vectors)
         for q, changes in enumerate(self.votes or []):
             arrays[f"votes_{q}"] = changes
-        for name, array in (self._history or {}).items():
-            arrays[f"history_{name}"] = array
+        for name in scalars["history"] or []:
+            arrays[f"history_{name}"] = (self._history or {})[name]
         return scalars, arrays
 
     @classmethod
     def from_state(cls, n_features: int, scalars: Any, arrays: Any) -> CachedMachine:
+        Schema("cached machine", _STATE, {}).check_layout(scalars, {})
         kernel = kernels.from_config(scalars["kernel"])
-        support, dual = arrays["support"], arrays["dual"]
-        n = len(support)
-        if dual.ndim != 2 or dual.shape[1] != n or len(arrays["intercept"]) != len(dual):
-            raise ValueError("the model file's coefficients do not fit its support vectors")
+        cls._check_arrays(kernel, n_features, scalars, arrays)
+        support, vectors = arrays["support"], arrays.get("vectors")
         if scalars["sparse"]:
             from scipy.sparse import csr_matrix
 
-            vectors: Any = csr_matrix(
+            vectors = csr_matrix(
                 (arrays["vectors_data"], arrays["vectors_indices"], arrays["vectors_indptr"]),
-                shape=(n, n_features),
+                shape=(len(support), n_features),
             )
             vectors.check_format(full_check=True)
-        else:
-            vectors = arrays["vectors"]
-            if kernel.name != "precomputed" and vectors.shape != (n, n_features):
-                raise ValueError("the model file's support vectors have another shape")
-        votes = None
+        check_sizes(kernel, vectors, vectors.dtype)
+        votes, history = None, None
         if scalars["n_votes"] is not None:
-            votes = [arrays[f"votes_{q}"] for q in range(int(scalars["n_votes"]))]
-            for changes in votes:
-                if changes.ndim != 2 or changes.shape[1] != 3:
-                    raise ValueError("the model file's votes have another shape")
-                if len(changes) and not 0 <= changes[:, 0].min() <= changes[:, 0].max() < n:
-                    raise ValueError("the model file's votes name a vector that is not there")
-        history = None
+            votes = [arrays[f"votes_{q}"] for q in range(scalars["n_votes"])]
         if scalars["history"] is not None:
             history = {name: arrays[f"history_{name}"] for name in scalars["history"]}
         return cls(
@@ -202,10 +193,10 @@ class CachedMachine:
             n_features,
             support,
             vectors,
-            dual,
+            arrays["dual"],
             arrays["intercept"],
             float(scalars["t"]),
-            n_iter=int(scalars["n_iter"]),
+            n_iter=scalars["n_iter"],
             converged=bool(scalars["converged"]),
             votes=votes,
             voted_bias=bool(scalars["voted_bias"]),
@@ -213,6 +204,68 @@ class CachedMachine:
             outputs=arrays.get("outputs"),
             columns=scalars["columns"],
         )
+
+    @staticmethod
+    def _check_arrays(
+        kernel: kernels.Kernel, n_features: int, scalars: dict[str, Any], arrays: dict[str, Array]
+    ) -> None:
+        """Raise ValueError unless the arrays are those of such a machine."""
+        n, K = (len(arrays[name]) if name in arrays else 0 for name in ("support", "dual"))
+        is_precomputed = kernel.name == "precomputed"
+        most = AtMost(2**48)
+        real, big = (np.float64, np.float32), 1e150
+        fields: dict[str, ArrayField] = {
+            "support": ArrayField((n,), np.intp, 0, n_features - 1 if is_precomputed else 2**48),
+            "dual": ArrayField((K, n), np.float64, -big, big),
+            "intercept": ArrayField((K,), np.float64, -big, big),
+            "outputs": ArrayField((K, most), optional=True),
+        }
+        if scalars["sparse"]:
+            index = (np.int32, np.int64)
+            fields |= {
+                "vectors_data": ArrayField((most,), real),
+                "vectors_indices": ArrayField((most,), index, 0, n_features - 1),
+                "vectors_indptr": ArrayField((n + 1,), index, 0),
+            }
+        else:
+            shape = (0, 0) if is_precomputed else (n, n_features)
+            fields["vectors"] = ArrayField(shape, real)
+        check_list("history", scalars["history"] or [], Field("str"), most=100)
+        for name in scalars["history"] or []:
+            array = arrays.get(f"history_{name}")
+            dtypes = (np.float64, np.int64, np.int32, np.bool_)
+            lengths = (most,) * getattr(array, "ndim", 1)
+            fields[f"history_{name}"] = ArrayField(lengths, dtypes)
+        if scalars["n_votes"] not in (None, K):
+            raise ValueError(f"votes of {scalars['n_votes']} outputs, where there are {K}")
+        for q in range(scalars["n_votes"] or 0):
+            fields[f"votes_{q}"] = ArrayField((most, 3), np.float64, -big, big)
+        for value in scalars["columns"].values():
+            if problem := Field("float").problem(value):
+                raise ValueError(f"a number in the saved columns {problem}")
+        Schema("cached machine", {}, fields).check({}, arrays)
+        for q in range(scalars["n_votes"] or 0):
+            places, survived = arrays[f"votes_{q}"][:, 0], arrays[f"votes_{q}"][:, 2]
+            if len(places) and not (
+                0 <= places.min() <= places.max() < n
+                and (places == np.floor(places)).all()
+                and survived.min() >= 0
+                and survived.sum() > 0
+            ):
+                raise ValueError("the saved votes name a vector that is not there")
+
+
+_STATE = {
+    "kernel": Field("dict"),
+    "t": Field("float", 0, 2.0**53),
+    "n_iter": Field("int", 0, 2**53),
+    "converged": Field("flag"),
+    "voted_bias": Field("flag"),
+    "n_votes": Field("int", 1, 2**31, none=True),
+    "history": Field("list", none=True),
+    "columns": Field("dict"),
+    "sparse": Field("flag"),
+}
 
 
 class CachedLearner:
@@ -239,7 +292,11 @@ class CachedLearner:
     def restore(
         self, model: Any, n_features: int, index: Any, scalars: Any, arrays: Any
     ) -> CachedMachine:
-        return CachedMachine.from_state(n_features, scalars, arrays)
+        machine = CachedMachine.from_state(n_features, scalars, arrays)
+        n_classes = len(index)
+        if machine.n_outputs != (1 if n_classes == 2 else n_classes):
+            raise ValueError(f"{machine.n_outputs} outputs for {n_classes} classes")
+        return machine
 
     # -------------------------------------------------------------- parameters
 
@@ -276,6 +333,7 @@ class CachedLearner:
             )
         kernel = model._kernel_part().resolve(batch.X)
         rows = batch.X
+        check_sizes(kernel, rows, np.float32)  # columns are kept in float32
         if kernel.name == "precomputed":
             if rows.shape[0] != rows.shape[1]:
                 raise ValueError(
@@ -301,6 +359,23 @@ class CachedLearner:
             weights=weights,
             record=check_bool("record", model.record),
             progress=make_progress(model.verbose),
+        )
+
+
+def check_sizes(kernel: kernels.Kernel, rows: Any, dtype: Any) -> None:
+    """Raise ValueError where norms of the rows, or k(x, x), overflow `dtype`."""
+    if kernel.name in ("precomputed", "python"):
+        return
+    gamma = getattr(kernel, "gamma", 1.0)
+    if gamma > np.finfo(dtype).max:
+        raise ValueError(f"gamma={gamma:g} overflows {np.dtype(dtype)}; scale the rows")
+    with np.errstate(over="ignore"):
+        squares = kernels.Linear().diagonal(rows).astype(dtype)
+        fits = np.isfinite(squares) & np.isfinite(kernel.diagonal(rows).astype(dtype))
+    if not fits.all():
+        raise ValueError(
+            f"row {int(np.argmin(fits))} is too large: its norm, or its kernel with itself, "
+            f"overflows {np.dtype(dtype)}; scale the rows"
         )
 
 

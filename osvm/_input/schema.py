@@ -1,0 +1,505 @@
+"""What the saved state of a learner may hold, declared field by field.
+
+Every `set_state` checks its scalars and arrays against a `Schema` before it allocates or
+changes anything, wherever the state comes from: a model file, a pickle, a copy.  A state
+that passes cannot make compiled code read or write outside of its arrays.
+
+Invariants
+- a field that the schema does not name, and one that it names and the state lacks, are
+  errors: ValueError with the name of the field;
+- numbers are finite, and arrays have exactly the dtype and shape declared;
+- relations between fields (`rules`) are looked at after each field has been found valid.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "ArrayField",
+    "AtMost",
+    "Field",
+    "Schema",
+    "check_list",
+    "fair_dtype",
+    "row_squares",
+    "buffer_schema",
+    "meta_schema",
+    "sgd_schema",
+    "weight_limit",
+    "weights_schema",
+]
+
+Array = npt.NDArray[Any]
+Rule = tuple[Callable[[dict[str, Any], dict[str, Array]], bool], str]
+MOST = 2.0**53  # counts are kept in float64
+LONGEST = 2**48  # elements of an array
+
+
+@dataclass(frozen=True)
+class Field:
+    """A scalar.
+
+    Parameters
+    ----------
+    kind : {"float", "count", "int", "flag", "str", "list", "dict", "nothing"}
+        A "count" is a whole number, as int or float; a "flag" is a bool, or 0 or 1;
+        "nothing" is None.
+    low, high : float
+        Bounds of a number, both inclusive.
+    none : bool
+        Whether None is valid.
+    optional : bool
+        Whether the field may be missing.
+    choices : tuple
+        The valid values of a "str".
+    """
+
+    kind: str = "float"
+    low: float = -math.inf
+    high: float = math.inf
+    none: bool = False
+    optional: bool = False
+    choices: tuple[Any, ...] = ()
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with the value."""
+        if value is None:
+            return None if self.none else "is missing"
+        if self.kind in _TYPES:
+            if not isinstance(value, _TYPES[self.kind]):
+                return f"must be a {self.kind}, got {type(value).__name__}"
+            if self.choices and value not in self.choices:
+                return f"must be one of {', '.join(map(repr, self.choices))}, got {value!r:.60}"
+            return None
+        if self.kind == "flag":
+            is_flag = isinstance(value, (bool, np.bool_)) or (
+                isinstance(value, numbers.Integral) and value in (0, 1)
+            )
+            return None if is_flag else f"must be true or false, got {value!r:.60}"
+        number: Any = value
+        whole = self.kind == "int"
+        if isinstance(value, (bool, np.bool_)) or not isinstance(
+            value, numbers.Integral if whole else numbers.Real
+        ):
+            return f"must be a {'whole ' * whole}number, got {value!r:.60}"
+        # Integers beyond the range of float64 compare without conversion.
+        if number != number or not self.low <= number <= self.high or abs(number) == math.inf:
+            return f"must be a finite number in [{self.low:g}, {self.high:g}], got {value!r:.60}"
+        if self.kind == "count" and number != int(number):
+            return f"must be a whole number, got {value!r:.60}"
+        return None
+
+
+_TYPES: dict[str, type] = {"str": str, "list": list, "dict": dict, "nothing": type(None)}
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """A length of an array that may be anything up to a bound."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class ArrayField:
+    """An array.
+
+    Parameters
+    ----------
+    shape : tuple of int or AtMost
+    dtype : dtype, or several that are valid
+    low, high : float
+        Bounds of the elements, both inclusive; NaN is never within them.
+    optional : bool
+        Whether the array may be missing.
+    """
+
+    shape: tuple[int | AtMost, ...]
+    dtype: Any = np.float64
+    low: float = -np.finfo(np.float64).max
+    high: float = np.finfo(np.float64).max
+    optional: bool = False
+
+    def layout_problem(self, array: Any) -> str | None:
+        """What is wrong with dtype or shape."""
+        if not isinstance(array, np.ndarray):
+            return f"must be an array, got {type(array).__name__}"
+        dtypes = self.dtype if isinstance(self.dtype, tuple) else (self.dtype,)
+        if array.dtype not in [np.dtype(dtype) for dtype in dtypes]:
+            return f"must have dtype {np.dtype(dtypes[0])}, got {array.dtype}"
+        fits = array.ndim == len(self.shape) and all(
+            n <= wanted.size if isinstance(wanted, AtMost) else n == wanted
+            for n, wanted in zip(array.shape, self.shape)
+        )
+        if not fits:
+            wanted = tuple(s.size if isinstance(s, AtMost) else s for s in self.shape)
+            return f"has another shape than the model's: {array.shape}, expected {wanted}"
+        return None
+
+    def problem(self, array: Array) -> str | None:
+        """What is wrong with the elements of an array whose layout is right."""
+        if array.size == 0 or array.dtype.kind == "b":
+            return None
+        # NaN propagates through min and max and is within no bounds.
+        low, high = array.min().item(), array.max().item()
+        if array.dtype.kind == "f" and not (math.isfinite(low) and math.isfinite(high)):
+            return "holds a value that is not finite"
+        if not (self.low <= low and high <= self.high):
+            return f"holds a value outside of [{self.low:g}, {self.high:g}]"
+        return None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Fields, arrays and relations of one learner's state.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> schema = Schema("ring", {"head": Field("int", 0, 2)}, {"w": ArrayField((3,))})
+    >>> schema.check({"head": 1}, {"w": np.zeros(3)})
+    >>> schema.check({"head": 3}, {"w": np.zeros(3)})
+    Traceback (most recent call last):
+        ...
+    ValueError: the saved head of the ring must be a finite number in [0, 2], got 3
+    """
+
+    what: str
+    scalars: dict[str, Field]
+    arrays: dict[str, ArrayField]
+    rules: tuple[Rule, ...] = ()
+
+    def check(self, scalars: Any, arrays: dict[str, Array]) -> None:
+        """Raise ValueError unless every field, array and relation is valid."""
+        self.check_layout(scalars, arrays)
+        for name, field in self.arrays.items():
+            if name in arrays:
+                problem = field.problem(arrays[name])
+                if problem is not None:
+                    raise ValueError(f"the saved {name} of the {self.what} {problem}")
+        for holds, problem in self.rules:
+            if not holds(scalars, arrays):
+                raise ValueError(f"the saved {self.what} is inconsistent: {problem}")
+
+    def check_layout(self, scalars: Any, arrays: dict[str, Array]) -> None:
+        """The same without a look at the elements of the arrays: quick."""
+        if not isinstance(scalars, dict):
+            raise ValueError(f"the saved {self.what} must be a dict")
+        self._check_names(scalars, self.scalars)
+        self._check_names(arrays, self.arrays)
+        for name, field in self.scalars.items():
+            if name in scalars:
+                problem = field.problem(scalars[name])
+                if problem is not None:
+                    raise ValueError(f"the saved {name} of the {self.what} {problem}")
+        for name, array_field in self.arrays.items():
+            if name in arrays:
+                problem = array_field.layout_problem(arrays[name])
+                if problem is not None:
+                    raise ValueError(f"the saved {name} of the {self.what} {problem}")
+
+    def _check_names(self, found: dict[str, Any], declared: dict[str, Any]) -> None:
+        for name in found:
+            if name not in declared:
+                raise ValueError(f"the saved {self.what} has an unknown field {str(name)[:60]!r}")
+        for name, field in declared.items():
+            if name not in found and not field.optional:
+                raise ValueError(f"the saved {self.what} lacks {name!r}")
+
+
+def check_list(
+    name: str, values: Any, field: Field, *, most: int = LONGEST, least: int = 0
+) -> None:
+    """Raise ValueError unless `values` is a list of valid elements."""
+    if not isinstance(values, list) or not least <= len(values) <= most:
+        raise ValueError(f"the saved {name} must be a list of {least} to {most} elements")
+    for value in values:
+        problem = field.problem(value)
+        if problem is not None:
+            raise ValueError(f"an element of the saved {name} {problem}")
+
+
+def fair_dtype(dtype: npt.DTypeLike, values: Iterable[Any]) -> np.dtype[Any]:
+    """A dtype of strings, not much wider than the strings in `values`.
+
+    Arrays of strings have elements of one length, so that a short text can declare an
+    array of any size.  Up to a mebibyte the dtype stays as it is.
+    """
+    dtype = np.dtype(dtype)
+    if dtype.kind not in "US":
+        return dtype
+    lengths = [len(value) if isinstance(value, (str, bytes)) else 32 for value in values]
+    if dtype.itemsize * len(lengths) <= (1 << 20) + 16 * sum(lengths):
+        return dtype
+    return np.dtype(f"{dtype.kind}{max(1, *lengths)}")
+
+
+# ------------------------------------------------------------------- linear learners
+
+COUNT = Field("count", 0.0, MOST)
+NUMBER = Field("float")
+
+
+def weight_limit(dtype: Any) -> float:
+    """What no entry of scaled weights exceeds; see `step_limit` of osvm/linear/one_output_sparse.pxd."""
+    return 1e35 if np.dtype(dtype) == np.float32 else 1e150
+
+
+def _in_range(scalars: dict[str, Any], arrays: dict[str, Array], prefix: str) -> bool:
+    """Whether every scale is within [low, high]."""
+    scale: Any = arrays.get(f"{prefix}scale", scalars.get(f"{prefix}scale"))
+    size = np.abs(scale)
+    # One rounding of a scale that was moved together with its bounds.
+    low, high = scalars[f"{prefix}low"] * 0.999, scalars[f"{prefix}high"] * 1.001
+    return bool(np.all((low <= size) & (size <= high)))
+
+
+def _has_accumulator(scalars: dict[str, Any], arrays: dict[str, Array], prefix: str) -> bool:
+    """Averaging implies an accumulator."""
+    if f"{prefix}u" in arrays:
+        return True
+    sums: Any = arrays.get(f"{prefix}avg_scale", scalars.get(f"{prefix}avg_scale"))
+    return not (
+        scalars[f"{prefix}averaging"]
+        or scalars[f"{prefix}avg_count"]
+        or np.any(np.not_equal(sums, 0))
+    )
+
+
+def weights_schema(
+    shape: tuple[int, ...], dtype: Any, *, averaged: bool | None = None, prefix: str = ""
+) -> Schema:
+    """State of a `ScaledVector` or, with two lengths in `shape`, of a `ScaledMatrix`.
+
+    `averaged` says whether there is an accumulator; None leaves it open.
+    """
+    limit = weight_limit(dtype)
+    scalars = {
+        "avg_count": COUNT,
+        "low": Field("float", 1e-12, 1.0),
+        "high": Field("float", 1.0, 1e12),
+        "averaging": Field("flag"),
+        "track_norm": Field("flag"),
+    }
+    arrays = {"v": ArrayField(shape, dtype, -limit, limit)}
+    if averaged is None or averaged:
+        # the sum of all steps, each times a sum of scales
+        bound = np.finfo(dtype).max if np.dtype(dtype) == np.float32 else 1e30 * limit
+        arrays["u"] = ArrayField(shape, dtype, -float(bound), float(bound), averaged is None)
+    per_output = {"scale": (-1e12, 1e12), "sq_v": (-1e300, 1e300), "avg_scale": (-1e30, 1e30)}
+    for name, bounds in per_output.items():
+        if len(shape) == 1:
+            scalars[name] = Field("float", *bounds)
+        else:
+            arrays[name] = ArrayField(shape[1:], np.float64, *bounds)
+    return Schema(
+        "weights",
+        {prefix + name: field for name, field in scalars.items()},
+        {prefix + name: field for name, field in arrays.items()},
+        (
+            (lambda s, a: _in_range(s, a, prefix), "a scale is outside of its bounds"),
+            (lambda s, a: _has_accumulator(s, a, prefix), "an average without its accumulator"),
+        ),
+    )
+
+
+def sgd_schema(
+    dim: int, n_out: int, dtype: Any, *, average_from: float, radius: float, batch_size: int
+) -> Schema:
+    """State of an `SGDLearner` with these options."""
+    shape = (dim,) if n_out == 1 else (dim, n_out)
+    weights = weights_schema(shape, dtype, averaged=average_from >= 0, prefix="w_")
+    limit = weight_limit(np.float64)
+    scalars = weights.scalars | {
+        "t": COUNT,
+        "seen": COUNT,
+        "loss_sum": NUMBER,
+        "error_sum": NUMBER,
+        "pending": Field("count", 0.0, batch_size - 1.0),
+        "touched_all": Field("flag"),
+        "eta": Field("float", 0.0),
+    }
+    arrays = weights.arrays | {
+        "intercept": ArrayField((n_out,), np.float64, -limit, limit),
+        "intercept_sum": ArrayField((n_out,), np.float64, -1e30 * limit, 1e30 * limit),
+    }
+    if batch_size > 1:
+        bound = weight_limit(dtype)
+        arrays |= {
+            "grad": ArrayField((dim, n_out), dtype, -bound, bound),
+            "grad_b": ArrayField((n_out,), np.float64, -limit, limit),
+            "touched": ArrayField((AtMost(dim),), np.int64, 0, dim - 1),
+        }
+    rules = weights.rules
+    if radius > 0:
+        rules += ((lambda s, a: bool(s["w_track_norm"]), "projection without a norm"),)
+    return Schema("linear learner", scalars, arrays, rules)
+
+
+def meta_schema(dim: int, n_out: int, dtype: Any, *, per_coordinate: bool, reg: float) -> Schema:
+    """State of an `SMDLearner` (`per_coordinate`) or `SVMDLearner`."""
+    limit = weight_limit(np.float64)
+    # Steps are capped at 1/reg, rounded to float32 perhaps.
+    cap = min(1.000001 / reg, 1e30) if reg > 0.0 else 1e30
+    scalars: dict[str, Field] = {
+        "t": COUNT,
+        "seen": COUNT,
+        "loss_sum": NUMBER,
+        "error_sum": NUMBER,
+        "eta": Field("float", 0.0, cap),
+    }
+    arrays = {
+        "intercept": ArrayField((n_out,), np.float64, -limit, limit),
+        "eta_b": ArrayField((n_out,), np.float64, 0.0, limit),
+        "z_b": ArrayField((n_out,), np.float64, -limit, limit),
+    }
+    if per_coordinate:
+        bound = weight_limit(dtype)
+        arrays |= {
+            "w": ArrayField((dim, n_out), dtype, -bound, bound),
+            "z": ArrayField((dim, n_out), dtype, -bound, bound),
+            "etas": ArrayField((dim, n_out), dtype, 0.0, cap),
+            "stamp": ArrayField((dim,), np.int64, 0, MOST),
+        }
+        late: Rule = (lambda s, a: bool(a["stamp"].max() <= s["t"]), "time stamps are after t")
+        return Schema("linear learner", scalars, arrays, (late,))
+    shape = (dim,) if n_out == 1 else (dim, n_out)
+    w = weights_schema(shape, dtype, averaged=False, prefix="w_")
+    u = weights_schema(shape, dtype, averaged=False, prefix="u_")
+    scalars |= {
+        "r": Field("float", -1e6, 1e6),
+        "pi": NUMBER,
+        "sq_f": NUMBER,
+        "since": COUNT,
+        **w.scalars,
+        **u.scalars,
+    }
+    return Schema("linear learner", scalars, arrays | w.arrays | u.arrays, w.rules + u.rules)
+
+
+# ------------------------------------------------------------------- kernel buffers
+
+
+def buffer_schema(
+    d: int,
+    n_outputs: int,
+    *,
+    float64: bool,
+    sparse: bool,
+    budget: int,
+    trace: bool,
+    n: int,
+    n_victims: int,
+    most_victims: int,
+    n_entries: int,
+    precomputed: bool,
+) -> Schema:
+    """State of a `KernelState` with these arguments and `n` rows of `n_entries` values."""
+    real = np.float64 if float64 else np.float32
+    K, m = n_outputs, n_victims
+    exact = Field("int", low=0, high=LONGEST)
+    scalars = {
+        "t": COUNT,
+        "eta": Field("float", 0.0),
+        "epsilon": NUMBER,
+        "eta_epsilon": Field("float", 0.0),
+        "z_epsilon": NUMBER,
+        "errors": Field("float", 0.0),
+        "loss_sum": NUMBER,
+        "a": Field("float", 1e-70, 1e70),
+        "p": Field("float", -1e74, 1e74),
+        "q": Field("float", 1e-70, 1e70),
+        "sq_f": NUMBER,  # negative with a kernel that is not positive semi-definite
+        "pi": NUMBER,
+        "n": Field("int", 0, budget if budget >= 0 else LONGEST),
+        "head": Field("int", 0, max(n - 1, 0)),
+        "births": Field("int", n, LONGEST),
+        "n_victims": Field("int", 0, min(n, most_victims)),
+        "n_outputs": exact,
+        "float64": Field("flag"),
+        "sparse": Field("flag"),
+        "trace": Field("flag"),
+    }
+    big = 1e150
+    arrays = {
+        "start": ArrayField((n,), np.intp, 0 if sparse else -LONGEST, LONGEST),
+        "length": ArrayField((n,), np.intp, 0 if sparse else -LONGEST, LONGEST),
+        "sq": ArrayField((n,), real, 0.0),
+        "k_self": ArrayField((n,)),
+        "ids": ArrayField((n,), np.intp, 0, d - 1 if precomputed else LONGEST),
+        "A": ArrayField((n, K), np.float64, -big, big),
+        "B": ArrayField((n, K), np.float64, -big, big),
+        "birth": ArrayField((n,), np.intp, 0, LONGEST),
+        "size": ArrayField((n,)),
+        "row_sq": ArrayField((n,)),
+        "intercept": ArrayField((K,), np.float64, -big, big),
+        "eta_intercept": ArrayField((K,), low=0.0),
+        "z_intercept": ArrayField((K,)),
+    }
+    rules: list[Rule] = [
+        (
+            lambda s, a: (
+                (s["n_outputs"], s["float64"], s["sparse"], s["trace"])
+                == (K, float64, sparse, trace)
+            ),
+            "the state belongs to another kind of kernel machine",
+        ),
+        (lambda s, a: s["head"] == 0 or n == budget, "a buffer that is not full has no head"),
+        (lambda s, a: _are_births(a["birth"], s["births"]), "births are not distinct numbers"),
+    ]
+    if sparse:
+        arrays["values"] = ArrayField((n_entries,), real)
+        arrays["columns"] = ArrayField((n_entries,), np.int32, 0, d - 1)
+        rules.append((lambda s, a: _are_apart(a["start"], a["length"], n_entries), "rows overlap"))
+    else:
+        arrays["X"] = ArrayField((n, d), real)
+    if m:
+        arrays |= {
+            "victim_slot": ArrayField((m,), np.intp, -1, n - 1),
+            "victim_kv": ArrayField((n * m,)),
+            "victim_fa": ArrayField((K * m,)),
+            "victim_fb": ArrayField((K * m,)),
+        }
+        rules.append((lambda s, a: _are_distinct(a["victim_slot"]), "a slot is known twice"))
+    return Schema("kernel machine", scalars, arrays, tuple(rules))
+
+
+def _are_births(birth: Array, births: int) -> bool:
+    return birth.size == 0 or (bool(birth.max() < births) and _are_distinct(birth))
+
+
+def _are_distinct(numbers_: Array) -> bool:
+    found = numbers_[numbers_ >= 0]
+    return len(np.unique(found)) == len(found)
+
+
+def _are_apart(start: Array, length: Array, n_entries: int) -> bool:
+    """Whether rows lie within the entries, none of them over another."""
+    if start.size == 0:
+        return True
+    if start.max() > n_entries or length.max() > n_entries:
+        return False  # so that the sums below cannot overflow
+    used = length > 0
+    order = np.argsort(start[used], kind="stable")
+    first, end = start[used][order], (start[used] + length[used])[order]
+    return bool((start + length).max() <= n_entries) and bool((first[1:] >= end[:-1]).all())
+
+
+def row_squares(values: Array, columns: Array, start: Array, length: Array) -> Array:
+    """||x||^2 of sparse rows that lie apart; entries of a repeated column add up."""
+    row = np.repeat(np.arange(len(start)), length)
+    first = np.repeat(np.cumsum(length) - length, length)
+    where = np.repeat(start, length) + np.arange(len(row)) - first
+    order = np.lexsort((columns[where], row))
+    found, column, row = values[where][order], columns[where][order], row[order]
+    fresh = np.append(True, (row[1:] != row[:-1]) | (column[1:] != column[:-1]))[: len(row)]
+    sums = np.bincount(np.cumsum(fresh) - 1, found) if len(row) else np.zeros(0)
+    return np.bincount(row[fresh], sums * sums, minlength=len(start))

@@ -1,0 +1,108 @@
+"""Whether a fit has learnt anything: its rows beside the best constant answer.
+
+A model that is no better on its own training rows than one that looks at no feature is
+useless, and looks like any other.  The figures that the fit has summed on the way settle
+it nearly always; otherwise some thousand rows are scored.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm._input.rows import RowSource
+from osvm.exceptions import ConvergenceWarning
+from osvm.linear.first_step import some_rows
+from osvm.linear.learner import SGDLearner
+from osvm.linear.sample import take_rows
+from osvm.linear.training import Plan
+
+Array = npt.NDArray[Any]
+
+# Rows that are scored where the figures of the fit do not settle it.
+_SCORED_ROWS = 4096
+# What is better than the constant: beyond doubt in other rows than its own, and at all.
+_CLEARLY, _AT_ALL = 0.95, 0.999
+
+
+def warn_if_constant(
+    learner: SGDLearner,
+    plan: Plan,
+    X: RowSource,
+    targets: Array,
+    weight: Array | None,
+    *,
+    on_the_way: float,
+    stacklevel: int,
+) -> None:
+    """Warn of a model that is not better on its rows than the best constant.
+
+    A classifier is better when it makes fewer errors or has a lower loss; a regressor,
+    when it has a lower loss.  Novelty detection has nothing to compare with.
+
+    `on_the_way` is the mean error, for numbers the mean loss, of the examples before they
+    were learnt.
+    """
+    if plan.error_kind == "novel":
+        return
+    numbers = plan.error_kind == "absolute"
+    rows = some_rows(X.n_rows, _SCORED_ROWS)
+    targets = targets[rows]
+    weight = None if weight is None else weight[rows]
+    constant = _constant_loss(plan, targets, None) if numbers else _constant_error(targets)
+    if on_the_way < _CLEARLY * constant:
+        return
+    X, _ = take_rows(X, rows, renumber=False)
+    scores = np.empty((X.n_rows, learner.weights.n_out))
+    learner.decide(X, scores, plan.average_from >= 0)
+    found, what = 0.0, "loss"
+    if scores.shape[1] == 1:
+        found = float(np.average(plan.loss.value(targets, scores[:, 0]), weights=weight))
+        constant = _constant_loss(plan, targets, weight)
+        if found < _AT_ALL * constant:
+            return
+    if not numbers:
+        wrong = (
+            (scores[:, 0] > 0.0) != (targets > 0.0)
+            if scores.shape[1] == 1
+            else scores.argmax(axis=1) != targets
+        )
+        what, found = "error", float(np.average(wrong, weights=weight))
+        constant = _constant_error(targets, weight)
+        if found < constant:
+            return
+    warnings.warn(
+        f"the model is no better on its training rows than a constant answer ({what} "
+        f"{found:.3g}, of the constant {constant:.3g}): if the features say anything about the "
+        "targets, scale them (unit norm for text, unit variance for measurements), lower reg, "
+        "or raise epochs",
+        ConvergenceWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def _constant_error(targets: Array, weight: Array | None = None) -> float:
+    """Of the most frequent class."""
+    codes = targets > 0.0 if targets.dtype.kind == "f" else targets  # classes as -1 and +1
+    counts = np.bincount(codes, weights=weight)
+    return 1.0 - float(counts.max() / counts.sum())
+
+
+def _constant_loss(plan: Plan, targets: Array, weight: Array | None) -> float:
+    """Of the best constant score of one output, nearly."""
+    if plan.error_kind == "absolute":
+        choices = [float(np.median(targets)), float(np.average(targets, weights=weight))]
+    else:
+        choices = np.linspace(-6.0, 6.0, 49).tolist()
+        counts = np.bincount(targets > 0.0, weights=weight, minlength=2)
+        targets, weight = np.array([-1.0, 1.0]), counts
+    if not plan.fit_intercept:
+        choices = [0.0]
+    losses = [
+        np.average(plan.loss.value(targets, np.full(len(targets), c)), weights=weight)
+        for c in choices
+    ]
+    return float(min(losses))

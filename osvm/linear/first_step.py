@@ -1,0 +1,256 @@
+"""The first step size of Bottou's schedule, found by trial on a sample of the rows.
+
+A candidate is judged as Bottou did, by the objective on the sample *after* it has been
+learnt, intercept included, together with the loss on the way.  The latter alone is the
+wrong judge: with few examples it is smallest for steps so small that nothing is learnt.
+
+A trial makes far fewer steps than the fit.  It therefore goes through the schedule faster:
+its last step is as long as the fit's last one will be, so that the noise that stays in the
+weights is the fit's.
+
+The sample is drawn from all rows, whatever the order they are visited in (sorted rows
+would show a part of the classes), and by itself: all labels of a multilabel model, all
+candidates of a search and all seeds try the same rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm._input.rows import RowSource
+from osvm.linear.sample import take_rows
+from osvm.linear.training import Plan, learn, objective
+from osvm.schedules import Bottou
+
+Array = npt.NDArray[Any]
+
+# One row in so many is tried, and more where rows are short; between so many rows and so
+# many stored values.  From ten thousand rows on, all trials together then take about a
+# twentieth of an epoch.
+_SHARE = 256
+_FEWEST_VALUES, _MOST_VALUES = 1 << 14, 1 << 17
+_FEWEST_ROWS, _MOST_ROWS = 128, 1000
+_FEWEST_WIDE_ROWS = 32
+# Of the rarer class, for a sample to say that small steps are enough.
+_FEWEST_RARE_ROWS = 8
+# Mini-batches of a trial: as many steps as the fit, or at least these.
+_FEWEST_STEPS = 8
+# Another step must be better by a factor; a smaller one by more.  On a flat stretch, where
+# the sample is too small to tell, the larger step is the one that gets somewhere; less so
+# for numbers, whose loss falls by little in all.
+_BETTER, _BETTER_NUMBERS, _BETTER_LARGER = 0.9, 0.99, 0.98
+_MOST_MOVES = 20
+# Of the intercept's step: b moves at rows with a loss, which are few with a rare class.
+_LARGEST_INTERCEPT_STEP, _LARGEST_SHARED_STEP = 64.0, 16.0
+# Targets whose median is where b starts.
+_MEDIAN_ROWS = 4096
+
+
+class Sample:
+    """Rows to try step sizes on.
+
+    Parameters
+    ----------
+    X : RowSource
+        All rows.
+    epochs : int
+        That the fit will make at most.
+    """
+
+    def __init__(self, X: RowSource, epochs: int) -> None:
+        n, size = X.n_rows, self._size(X.n_rows, X.mean_count)
+        self.rows = some_rows(n, size)
+        self.X, sq_norms = take_rows(X, self.rows)
+        # Of a typical row; in counts, the mean is that of a few long documents.
+        self.sq_norm = float(np.median(sq_norms[sq_norms > 0.0])) if sq_norms.any() else 0.0
+        # All the rows there are: as often as the fit will visit them, if that is cheap.
+        self.has_all = size == n
+        self.passes = 1 if size < n else max(1, min(epochs, 2 * _FEWEST_ROWS // size))
+        self.visits, self.fit_visits = self.passes * size, n * epochs
+
+    @staticmethod
+    def _size(n: int, count: float) -> int:
+        """How many of n rows with so many stored values each."""
+        count = max(1.0, count)
+        size = min(max(n // _SHARE, int(_FEWEST_VALUES / count), _FEWEST_ROWS), _MOST_ROWS)
+        return min(size, max(_FEWEST_WIDE_ROWS, int(_MOST_VALUES / count)), n)
+
+
+def some_rows(n: int, most: int) -> Array:
+    """At most so many of n rows at random, always the same ones."""
+    rng = np.random.default_rng(n)
+    return rng.choice(n, min(n, most), replace=False).astype(np.int64)
+
+
+def trial_plan(plan: Plan, eta: float, sample: Sample) -> Plan:
+    """The plan with this first step, for the sample: as the fit, but faster through time."""
+    steps = max(1.0, sample.fit_visits / plan.batch_size)
+    batch = 1
+    if plan.batch_size > 1:
+        wanted = min(steps, max(sample.visits / plan.batch_size, _FEWEST_STEPS))
+        batch = max(1, int(sample.visits / wanted))
+    haste = max(1.0, steps / (sample.visits / batch))
+    reg = plan.reg_of_schedule() * haste
+    return dataclasses.replace(
+        plan,
+        schedule=Bottou(reg=reg),
+        t0=1.0 / (eta * reg),
+        intercept_step=plan.intercept_step / math.sqrt(haste),
+        average_from=-1.0,
+        batch_size=batch,
+    )
+
+
+def first_step_trials(
+    plan: Plan, sample: Sample, spread: float = 1.0, rarer: float = math.inf
+) -> Generator[Plan, float, Plan]:
+    """Yields plans to be tried, is sent their costs, and returns the plan to use.
+
+    The search starts where a step changes the score of a typical row by 1 (by `spread`,
+    for numbers) and goes from there by factors of four for as long as it gets better.  It
+    ends where all the fit's steps would hardly move a score; and where it starts, if the
+    sample has but `rarer` rows of one of two classes, too few to say what smaller steps
+    would miss.
+    """
+    start = plan.usual_first_step()
+    if 0.0 < sample.sq_norm < math.inf:
+        start = spread / sample.sq_norm
+    start = min(max(start, 1e-290), 1e290)
+    floor = start
+    if rarer >= _FEWEST_RARE_ROWS or sample.has_all:
+        floor /= math.sqrt(max(1.0, sample.fit_visits))
+    # Longer steps than these are no others: one empties w, or is kept within its example.
+    ceiling = 1.0 / plan.reg_of_schedule()
+    if plan.curvature > 0.0:
+        ceiling = min(ceiling, start / plan.curvature)
+    start = min(start, ceiling)
+    best, cost = start, (yield trial_plan(plan, start, sample))
+    smaller = _BETTER_NUMBERS if plan.error_kind == "absolute" else _BETTER
+    for factor, better in ((4.0, _BETTER_LARGER), (0.25, smaller)):
+        began = best
+        for _ in range(_MOST_MOVES):
+            eta = best * factor
+            if eta > ceiling or (eta < floor and math.isfinite(cost)):
+                break
+            other = yield trial_plan(plan, eta, sample)
+            # Of two steps that both overflow the smaller one is the better.
+            if not (other < better * cost or (factor < 1.0 and cost == math.inf)):
+                break
+            best, cost = eta, other
+        if best != began:
+            break
+    return plan.with_first_step(best)
+
+
+def tried_plan(
+    plan: Plan,
+    sample: Sample,
+    targets: Array,
+    n_out: int,
+    dtype: Any,
+    weight: Array | None = None,
+    intercept: float = 0.0,
+) -> Plan:
+    """The plan with the t0 that learns the sample best.
+
+    `targets` and `weight` are of all rows; `intercept` is where b starts.
+    """
+    if not plan.needs_t0():
+        return plan
+    targets = np.ascontiguousarray(targets[sample.rows])
+    weight = None if weight is None else np.ascontiguousarray(weight[sample.rows])
+    spread = 1.0
+    if plan.error_kind == "absolute" and plan.curvature == 0.0:
+        # b and the scores have the targets' unit, the slope of the loss has none.
+        spread = float(np.abs(targets - intercept).mean()) or 1.0
+        plan = dataclasses.replace(plan, intercept_step=spread)
+    rarer = math.inf
+    if n_out == 1 and plan.error_kind == "class":
+        rarer = float(class_weights(targets, None).min())
+    choice = first_step_trials(plan, sample, spread, rarer)
+    trial = next(choice)
+    while True:
+        cost = trial_cost(trial, sample, targets, n_out, dtype, weight, intercept)
+        try:
+            trial = choice.send(cost)
+        except StopIteration as stop:
+            return stop.value
+
+
+def trial_cost(
+    trial: Plan,
+    sample: Sample,
+    targets: Array,
+    n_out: int,
+    dtype: Any,
+    weight: Array | None,
+    intercept: float,
+) -> float:
+    """Objective of the sample after it has been learnt, and mean loss on the way.
+
+    The first shows what a step can learn, also where rows have hardly a column in common;
+    the second is a mean over many weights, which the last ones' noise does not sway.
+    Infinite where a step overflows.
+    """
+    learner = trial.learner(sample.X.n_features, n_out, dtype)
+    learner.intercept[:] = intercept
+    size = len(sample.rows)
+    try:
+        for _ in range(sample.passes):
+            learn(
+                learner,
+                sample.X,
+                targets,
+                None,
+                0,
+                size,
+                weight,
+                None,
+                trial.curvature,
+            )
+            learner.flush()
+        cost = objective(learner, trial, sample.X, targets, weight, False)
+        cost += learner.loss_sum / learner.seen
+    except FloatingPointError:
+        return math.inf
+    return cost if math.isfinite(cost) else math.inf
+
+
+# ------------------------------------------------------------------ the intercept
+
+
+def class_weights(targets: Array, weight: Array | None) -> Array:
+    """Total weight of each class, of targets -1 and +1 or of codes."""
+    codes = targets > 0.0 if targets.dtype.kind == "f" else targets
+    return np.bincount(codes, weights=weight, minlength=2)
+
+
+def with_intercept_step(plan: Plan, weights: Array) -> Plan:
+    """The plan with a step of b for classes of these weights.
+
+    b moves at rows with a loss only, which are few for a class that is rare: its step
+    grows as the share of the rarest class falls, so that b gets as far as it does with
+    equal classes.  One step serves all outputs, so that it grows less with more of them.
+    Powers of two, which many labels can share.
+    """
+    rarest = float(np.min(weights)) * len(weights) / max(float(np.sum(weights)), 1e-300)
+    if not plan.needs_t0() or plan.multi_loss or not rarest > 0.0:
+        return plan
+    largest = _LARGEST_INTERCEPT_STEP if len(weights) == 2 else _LARGEST_SHARED_STEP
+    step = 2.0 ** round(-math.log2(rarest))
+    return dataclasses.replace(plan, intercept_step=min(step, largest))
+
+
+def starting_intercept(plan: Plan, targets: Array, weight: Array | None) -> float:
+    """Where b starts: at the constant that fits numbers best; 0 for classes."""
+    if plan.error_kind != "absolute" or not plan.fit_intercept or not plan.needs_t0():
+        return 0.0
+    if plan.loss.name == "squared":
+        return float(np.average(targets, weights=weight))
+    return float(np.median(targets[some_rows(len(targets), _MEDIAN_ROWS)]))

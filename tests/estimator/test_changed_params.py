@@ -1,0 +1,119 @@
+"""Parameters that change after training take effect at the next call that learns, or raise."""
+
+import sys
+
+import numpy as np
+import pytest
+from saved_models import DENSE, KINDS, X, Y, learn, make, scores
+
+import osvm
+
+WALKED = {}
+for _kind in KINDS:  # one of each class, and what has a state of its own
+    if _kind.startswith("recipes."):
+        continue
+    _state = ("average", "batch_size", "smd", "project", "budget=10", "graph", "solver=", "C=")
+    _key = (_kind.split("(")[0], *(word in _kind for word in _state))
+    WALKED.setdefault(_key, _kind)
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
+
+
+@linux
+@pytest.mark.parametrize("kind", WALKED.values())
+def test_some_parameters_may_change(kind, tmp_path):
+    from walk_params import run_apart
+
+    assert run_apart(kind, tmp_path / "model.osvm", share=61) is None
+
+
+@linux
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", WALKED.values())
+def test_every_parameter_may_change(kind, tmp_path):
+    from walk_params import run_apart
+
+    assert run_apart(kind, tmp_path / "model.osvm") is None
+
+
+def test_averaging_that_is_switched_on_after_fit(tmp_path):
+    """It crashed: the accumulator was not there."""
+    model = osvm.LinearClassifier(random_state=0).fit(X, Y["binary"])
+    before = scores(model).tobytes()
+    model.set_params(average=True).save(tmp_path / "m.osvm")
+    again = osvm.load(tmp_path / "m.osvm")
+    assert scores(again).tobytes() == before == scores(model).tobytes()
+    for one in (model, again):
+        one.partial_fit(X, Y["binary"])
+    assert again._learner.weights.averaged_count == 60
+    assert scores(again).tobytes() == scores(model).tobytes() != before
+
+
+@pytest.mark.parametrize("target", ["binary", "multi"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reg": 0.5},
+        {"average": True},
+        {"project": 0.1},
+        {"batch_size": 5},
+        {"loss": "squared_hinge"},
+        {"fit_intercept": False},
+        {"schedule": "constant", "eta0": 0.01},
+    ],
+)
+def test_changes_take_effect(change, target, tmp_path):
+    def go_on(model):
+        return scores(learn(model, target, "partial_fit"))
+
+    params = {"random_state": 0, "average": False}
+    plain = go_on(learn(osvm.LinearClassifier(**params), target))
+    model = learn(osvm.LinearClassifier(**params), target).set_params(**change)
+    changed = go_on(model)
+    assert not np.array_equal(changed, plain)
+    if "project" in change:
+        assert np.linalg.norm(model.coef_, axis=1).max() <= 0.1 + 1e-9
+    if "fit_intercept" in change:
+        fixed = learn(osvm.LinearClassifier(**params), target).intercept_
+        assert np.array_equal(model.intercept_, fixed)
+    # one example at a time follows as well
+    one = learn(osvm.LinearClassifier(**params), target)
+    one.learn_one(np.arange(12), DENSE[0], Y[target][0])
+    one.set_params(**change)
+    other = learn(osvm.LinearClassifier(**params), target)
+    other.partial_fit(DENSE[:1], Y[target][:1])
+    other.set_params(**change)
+    for i in range(1, 20):
+        one.learn_one(np.arange(12), DENSE[i], Y[target][i])
+        other.partial_fit(DENSE[i : i + 1], Y[target][i : i + 1])
+    assert np.allclose(scores(one), scores(other))
+
+
+@pytest.mark.parametrize("way", ["joined", "apart"])
+def test_label_sets_follow_their_parameters(way):
+    options = {"probability": True} if way == "apart" else {}
+    one = osvm.MultilabelClassifier(random_state=0, **options).fit(X, Y["sets"])
+    other = osvm.MultilabelClassifier(random_state=0, **options).fit(X, Y["sets"])
+    one.set_params(reg=0.5).partial_fit(X, Y["sets"])
+    other.partial_fit(X, Y["sets"])
+    assert np.linalg.norm(one.coef_) < 0.9 * np.linalg.norm(other.coef_)
+
+
+def test_what_cannot_change_says_so():
+    model = make("LinearClassifier() binary")
+    before = scores(model).tobytes()
+    for change, word in (
+        ({"schedule": "smd"}, "mid-stream"),
+        ({"loss": "softmax"}, "mid-stream"),
+        ({"C": 2.0}, "number of examples"),
+    ):
+        with pytest.raises(ValueError, match=word):
+            learn(make("LinearClassifier() binary").set_params(**change), "binary", "partial_fit")
+    assert scores(model).tobytes() == before
+
+
+def test_warm_start_follows_its_parameters():
+    model = osvm.LinearClassifier(random_state=0, warm_start=True).fit(X, Y["binary"])
+    model.set_params(average=True).fit(X, Y["binary"])
+    assert model._learner.weights.averaged_count == 300

@@ -1,0 +1,143 @@
+"""What can be saved can be loaded, and goes on as if nothing had happened, bit for bit."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from saved_models import DENSE, KINDS, Y, learn, make, rows_of, scores
+
+import osvm
+from osvm._estimator.compat import clone
+
+
+def through_file(model, tmp_path):
+    model.save(tmp_path / "model.osvm")
+    return osvm.load(tmp_path / "model.osvm")
+
+
+WAYS = {
+    "file": through_file,
+    "pickle": lambda model, tmp_path: pickle.loads(pickle.dumps(model)),
+    "deepcopy": lambda model, tmp_path: copy.deepcopy(model),
+}
+
+
+def state_bytes(model, tmp_path):
+    """The whole fitted state, as the bytes of a file."""
+    model.save(tmp_path / "state.osvm")
+    return (tmp_path / "state.osvm").read_bytes()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_model_comes_back_and_goes_on(kind, way, tmp_path):
+    model, data, target = make(kind), rows_of(kind), KINDS[kind][1]
+    again = WAYS[way](model, tmp_path)
+    assert type(again) is type(model)
+    assert repr(again.get_params()) == repr(model.get_params())
+    assert scores(again, data).tobytes() == scores(model, data).tobytes()
+    assert np.array_equal(again.predict(data), model.predict(data))
+    assert state_bytes(again, tmp_path) == state_bytes(model, tmp_path)
+    if getattr(model, "warm_start", None) is True:
+        learn(model, target, data=data)
+        learn(again, target, data=data)
+        assert state_bytes(again, tmp_path) == state_bytes(model, tmp_path)
+    if not hasattr(model, "partial_fit"):
+        return
+    for rows in (slice(0, 10), slice(10, 11), slice(11, 60)):  # mini-batches stay open
+        for one in (model, again):
+            learn(one, target, "partial_fit", rows, data)
+        assert scores(again, data).tobytes() == scores(model, data).tobytes()
+        again = WAYS[way](again, tmp_path)
+    assert state_bytes(again, tmp_path) == state_bytes(model, tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_clone_learns_the_same_model(kind, tmp_path):
+    model, data, target = make(kind), rows_of(kind), KINDS[kind][1]
+    other = learn(clone(model), target, data=data)
+    assert scores(other, data).tobytes() == scores(model, data).tobytes()
+    assert state_bytes(other, tmp_path) == state_bytes(model, tmp_path)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "KernelClassifier(solver" not in kind])
+def test_models_of_a_stream_come_back(kind, tmp_path):
+    """Models that have seen `partial_fit` alone, where their parameters allow it."""
+    maker, target = KINDS[kind]
+    data = rows_of(kind)
+    model = maker()
+    if not hasattr(model, "partial_fit"):
+        pytest.skip("it learns a fixed training set")
+    extra = {"classes": np.unique(Y[target])} if type(model).__name__ == "AlmaClassifier" else {}
+    y = Y[target]
+    first = (data[:20],) if y is None else (data[:20], y[:20])
+    if model.get_params().get("C") or model.get_params().get("batch_size") == "full":
+        with pytest.raises(ValueError, match=r"C needs|'full' needs"):
+            model.partial_fit(*first, **extra)
+        return
+    model.partial_fit(*first, **extra)
+    again = through_file(model, tmp_path)
+    for one in (model, again):
+        learn(one, target, "partial_fit", slice(20, 60), data)
+    assert scores(again, data).tobytes() == scores(model, data).tobytes()
+    assert state_bytes(again, tmp_path) == state_bytes(model, tmp_path)
+
+
+def test_a_full_batch_without_C_comes_back(tmp_path):
+    """It was saved, and refused when it was loaded."""
+    model = make("recipes.batch_gd")
+    again = through_file(model, tmp_path)
+    assert scores(again).tobytes() == scores(model).tobytes()
+    assert again._plan.batch_size == 60
+
+
+@pytest.mark.parametrize("width", [1, 30, 300_000])
+def test_labels_of_wide_dtypes_come_back(width, tmp_path):
+    y = np.where(Y["binary"] == "yes", "ja", "nein").astype(f"U{max(width, 4)}")
+    model = osvm.LinearClassifier(random_state=0).fit(rows_of("a"), y)
+    again = through_file(model, tmp_path)
+    assert again.classes_.tolist() == ["ja", "nein"]
+    assert again.predict(rows_of("a")).tolist() == model.predict(rows_of("a")).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1e-30, 1e-15, 1e15, 1e20, 1e30])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "sigmoid", "polynomial", "cosine"])
+@pytest.mark.parametrize("solver", ["buffer", "ol_svm"])
+def test_rows_of_any_size_are_refused_or_come_back(solver, kernel, size, dtype, tmp_path):
+    model = osvm.KernelClassifier(kernel=kernel, gamma=1.0, solver=solver, random_state=0)
+    data = (DENSE * size).astype(dtype)
+    try:
+        model.fit(data, Y["binary"])
+    except ValueError as refusal:
+        text = str(refusal)
+    else:
+        again = through_file(model, tmp_path)
+        assert np.isfinite(scores(model, data)).all()
+        assert scores(again, data).tobytes() == scores(model, data).tobytes()
+        return
+    assert "scale" in text
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if k % 6 == 0 else pytest.mark.slow)
+     for k, kind in enumerate(KINDS)],
+)  # fmt: skip
+@pytest.mark.parametrize("size", [1e-300, 1e-100, 1e-30, 1e18, 1e30, 1e100, 1e150, 1e300])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_numbers_of_any_size_are_refused_or_come_back(kind, size, tmp_path):
+    maker, target = KINDS[kind]
+    for dtype in (np.float32, np.float64):
+        data = (DENSE * size).astype(dtype)
+        if not np.isfinite(data).all():
+            continue
+        model = maker()
+        try:
+            learn(model, target, data=data)
+        except (ValueError, FloatingPointError):
+            assert not hasattr(model, "t_")
+            continue
+        again = through_file(model, tmp_path)
+        assert scores(again, data).tobytes() == scores(model, data).tobytes()

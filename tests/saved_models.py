@@ -1,0 +1,187 @@
+"""Every kind of model that can be saved: recipes, and estimators over a grid of options.
+
+`KINDS` maps a name to (maker, target); the target is a key of `Y`.  Used by the tests of
+saving and loading, and by the mutated files of `fuzz_models.py`.
+"""
+
+import functools
+import importlib
+import inspect
+import warnings
+
+import numpy as np
+from scipy.sparse import csr_array
+
+import osvm
+from osvm import io, recipes, taxonomy
+from osvm.kernel import SOLVERS
+
+rng = np.random.default_rng(0)
+DENSE = rng.normal(size=(60, 12)) * (rng.random((60, 12)) < 0.4)
+X = csr_array(DENSE)
+W = rng.normal(size=12)
+V = {label: rng.normal(size=12) for label in "abc"}
+PATHS = np.array(["x/a", "x/b", "y/c"])
+CODE = np.digitize(X @ W, [-0.5, 0.5])
+Y = {
+    "binary": np.where(X @ W > 0, "yes", "no"),
+    "multi": np.array(["a", "b", "c"])[CODE],
+    "paths": PATHS[CODE],
+    "number": X @ W,
+    "sets": [tuple(k for k in "abc" if x @ V[k] > 0.3) for x in DENSE],
+    "one set": [("a",) if x @ V["a"] > 0 else ("a", "b") for x in DENSE],  # all have "a"
+    "novel": None,
+}
+TREE = taxonomy.from_paths(PATHS.tolist())
+SPARSE_SMD = osvm.schedules.SMD(per_coordinate=True)
+
+
+def _estimator(name, params):
+    cls = getattr(importlib.import_module(io.CLASSES[name]), name)
+    return cls(random_state=3, **params)
+
+
+LINEAR = [
+    ("binary", {}),
+    ("binary", {"C": 2.0}),
+    ("binary", {"reg": 0.01, "schedule": "inverse_time", "project": True}),
+    ("binary", {"project": 2.0, "average": True}),
+    ("binary", {"average": True, "class_weight": "balanced"}),
+    ("binary", {"average": 1000}),
+    ("binary", {"loss": "logistic", "schedule": "constant"}),
+    ("binary", {"loss": "squared_hinge", "C": 0.5}),
+    ("binary", {"loss": "perceptron", "reg": 0.0, "schedule": "constant"}),
+    ("binary", {"loss": "modified_huber", "schedule": "kecman", "C": 1.0}),
+    ("binary", {"probability": True}),
+    ("binary", {"batch_size": 7}),
+    ("binary", {"batch_size": 7, "average": True, "project": True}),
+    ("binary", {"batch_size": "full"}),
+    ("binary", {"batch_size": "full", "C": 1.0}),
+    ("binary", {"solver": "dual", "reg": 1.0, "epochs": 99}),
+    ("binary", {"schedule": "smd"}),
+    ("binary", {"schedule": SPARSE_SMD}),
+    ("binary", {"warm_start": True, "normalize": True}),
+    ("multi", {"solver": "dual", "reg": 1.0, "epochs": 99}),
+    ("multi", {"loss": "softmax", "batch_size": "full"}),
+    ("multi", {"loss": "multiclass_hinge", "probability": True, "average": True}),
+    ("multi", {"average": 10, "batch_size": 7, "class_weight": {"a": 2.0}}),
+    ("multi", {"schedule": "smd", "loss": "softmax"}),
+    ("multi", {"schedule": SPARSE_SMD, "loss": "softmax"}),
+    ("multi", {"project": True}),
+    ("paths", {"loss": "graph_hinge", "taxonomy": TREE}),
+]  # fmt: skip
+REGRESSOR = [
+    {},
+    {"loss": "huber", "average": True, "schedule": "inverse_sqrt"},
+    {"loss": "squared", "batch_size": "full"},
+    {"loss": osvm.losses.get("huber", delta=0.3), "schedule": "smd"},
+]
+NOVELTY = [{}, {"average": True, "batch_size": 5}, {"batch_size": "full"}]
+MULTILABEL = [
+    ("sets", {}),
+    ("sets", {"loss": "logistic", "average": True}),
+    ("sets", {"batch_size": 7}),
+    ("sets", {"batch_size": "full"}),
+    ("sets", {"probability": True, "C": 1.0}),
+    ("sets", {"solver": "dual", "reg": 1.0, "epochs": 99}),
+    ("sets", {"class_weight": "balanced", "project": True}),
+    ("one set", {"C": 1.0}),
+    ("one set", {"C": 1.0, "batch_size": "full"}),
+    ("one set", {"solver": "dual", "reg": 1.0, "epochs": 99}),
+]
+KERNEL = [
+    ("binary", {}),
+    ("binary", {"nu": 0.2, "schedule": "inverse_sqrt"}),
+    ("binary", {"nu": 0.2, "budget": 10}),
+    ("binary", {"kernel": "polynomial", "gamma": 0.5, "budget": None}),
+    ("binary", {"kernel": "sigmoid", "fit_intercept": True, "record": True}),
+    ("binary", {"kernel": "cosine", "schedule": "constant", "C": 1.0}),
+    ("multi", {"budget": 10, "eviction": "fifo"}),
+    ("multi", {"budget": 10, "eviction": "coefficient"}),
+    ("multi", {"budget": 10, "eviction": "term", "loss": "softmax"}),
+    ("multi", {"budget": 10, "eviction": "change", "class_weight": "balanced"}),
+    ("paths", {"loss": "graph_hinge", "taxonomy": TREE, "label_kernel": "taxonomy"}),
+]
+CACHED = [
+    *(("binary", {"solver": name, "fit_intercept": name == "lasvm"})
+      for name in SOLVERS if name != "buffer"),
+    ("multi", {"solver": "ol_svm", "record": True}),
+]  # fmt: skip
+
+
+def _recipe(name):
+    """A recipe with its defaults; it needs nothing but a seed where it takes one."""
+    made = getattr(recipes, name)(**({"radius": 3.0} if name == "projected_ogd" else {}))
+    return made.set_params(random_state=3) if "random_state" in made.get_params() else made
+
+
+TARGETS = {
+    "LinearRegressor": "number",
+    "KernelRegressor": "number",
+    "LinearNovelty": "novel",
+    "KernelNovelty": "novel",
+    "MultilabelClassifier": "sets",
+}
+
+
+def _kinds():
+    kinds = {}
+
+    def add(cls, target, params):
+        text = ", ".join(f"{key}={value!r:.30}" for key, value in params.items())
+        kinds[f"{cls}({text}) {target}"] = (functools.partial(_estimator, cls, params), target)
+
+    for target, params in LINEAR:
+        add("LinearClassifier", target, params)
+    for params in REGRESSOR:
+        add("LinearRegressor", "number", params)
+    for params in NOVELTY:
+        add("LinearNovelty", "novel", params)
+    for target, params in MULTILABEL:
+        add("MultilabelClassifier", target, params)
+    for target, params in [*KERNEL, *CACHED]:
+        add("KernelClassifier", target, params)
+    for params in ({}, {"schedule": "constant", "budget": 10}, {"eviction": "term", "budget": 9}):
+        add("KernelRegressor", "number", params)
+    for params in ({}, {"nu": None, "reg": 0.1, "budget": 12}):
+        add("KernelNovelty", "novel", params)
+    for params in ({}, {"p": 4.0, "epochs": 2, "shuffle": True}):
+        add("AlmaClassifier", "binary", params)
+    add("AlmaClassifier", "multi", {"p": 3.0})
+    for name in recipes.__all__:
+        if inspect.isfunction(getattr(recipes, name)):
+            kinds[f"recipes.{name}"] = (
+                functools.partial(_recipe, name),
+                TARGETS.get(type(_recipe(name)).__name__, "binary"),
+            )
+    return kinds
+
+
+KINDS = _kinds()
+
+
+def learn(model, target, method="fit", rows=slice(None), data=X):
+    """`fit` or `partial_fit` on some of the rows."""
+    y = Y[target]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if y is None:
+            return getattr(model, method)(data[rows])
+        return getattr(model, method)(data[rows], y[rows])
+
+
+def make(kind):
+    """A fitted model of this kind, dense or sparse by turns."""
+    maker, target = KINDS[kind]
+    return learn(maker(), target, data=rows_of(kind))
+
+
+def rows_of(kind):
+    """The rows that a kind learns from: some sparse, some dense, some float32."""
+    which = sum(kind.encode()) % 3
+    return (X, DENSE, X.astype(np.float32))[which]
+
+
+def scores(model, data=X):
+    answer = getattr(model, "decision_function", model.predict)
+    return np.asarray(answer(data))
