@@ -249,7 +249,7 @@ NUMBER = Field("float")
 
 
 def weight_limit(dtype: Any) -> float:
-    """What no entry of scaled weights exceeds; see `step_limit` of osvm/linear/one_output_sparse.pxd."""
+    """What no entry of scaled weights exceeds; `step_limit` of the linear loops keeps it."""
     return 1e35 if np.dtype(dtype) == np.float32 else 1e150
 
 

@@ -18,8 +18,8 @@ Invariants
 - with mini-batches, gradients are summed in `grad` and the step is made when
   the batch is full, or by `flush`.
 
-The loops are in osvm/linear/one_output.pxd (one output), osvm/linear/one_output_sparse.pxd (its usual
-case) and osvm/linear/columns.pxd (K outputs), mini-batches in osvm/linear/mini_batch.pxd.
+The loops are in one_output.pxd (one output), one_output_sparse.pxd (its fast path) and
+columns.pxd (K outputs), mini-batches in mini_batch.pxd.
 """
 import numpy as np
 
@@ -483,8 +483,8 @@ cdef class SGDLearner:
         cdef Options options = self.model.options
         step.step = self.model.step
         twin = SGDLearner(
-            self.weights.dim, n_out or self.model.n_out, self.weights.v.dtype, self.loss_spec, step,
-            reg=options.reg, radius=options.radius,
+            self.weights.dim, n_out or self.model.n_out, self.weights.v.dtype, self.loss_spec,
+            step, reg=options.reg, radius=options.radius,
             average_from=options.average_from if weights is not None else -1.0,
             intercept_eta0=options.intercept_eta0, batch_size=options.batch_size,
             fit_intercept=options.fit_intercept, weights=weights)
@@ -564,6 +564,7 @@ cdef class SGDLearner:
             wide._grad[:, :len(keep)] = self._grad[:, keep] * sign.astype(self._grad.dtype)
             wide._grad_b[:len(keep)] = self._grad_b[keep] * sign
             wide._touched[:] = self._touched
-            wide.model.n_touched, wide.model.touched_all = self.model.n_touched, self.model.touched_all
+            wide.model.n_touched = self.model.n_touched
+            wide.model.touched_all = self.model.touched_all
             wide.model.pending, wide.model.batch_pull = self.model.pending, self.model.batch_pull
         return wide

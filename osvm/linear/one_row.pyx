@@ -276,7 +276,8 @@ cdef class OneByOne:
         try:
             if not open_example(&example, x, values, self.n_features()):
                 return False
-            count = learner.model.mat.avg_count if learner.model.vec == NULL else learner.model.vec.avg_count
+            count = (learner.model.mat.avg_count if learner.model.vec == NULL
+                     else learner.model.vec.avg_count)
             mat = learner._reader(work)
             rows_get(&example.rows, 0, &row)
             learner._score(&mat, &row, self.averaged and count > 0.0, out)

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.progress import Progress
 from osvm._input.rows import RowSource
-from osvm.linear import objective as objective_loop
 from osvm._input.schema import Schema, meta_schema, sgd_schema
+from osvm.linear import objective as objective_loop
 from osvm.linear.learner import SGDLearner
 from osvm.linear.order import full, windowed
 from osvm.linear.platt import Platt
