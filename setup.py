@@ -31,6 +31,7 @@ DIRECTIVES = {
     "initializedcheck": DEBUG,
     "cdivision": True,
     "embedsignature": True,
+    "emit_code_comments": DEBUG,  # the source again as comments: 40% of the generated C
     "freethreading_compatible": True,
 }
 

@@ -24,8 +24,7 @@ import numpy.typing as npt
 from scipy import sparse as sp
 
 from osvm._input.convert import say, say_once, sparse_frame, to_csr, to_floats, to_ndarray
-from osvm._input.norms import row_norms
-from osvm._input.rows import RowSource
+from osvm._input.rows import RowSource, row_norms
 from osvm._input.scan import find_fault, open_csr, open_dense
 from osvm._input.scan import look_at_values as compiled_look
 from osvm._input.targets import check_sample_weight, check_y_classes, check_y_regression

@@ -2,11 +2,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from osvm._input.rows cimport RowSource
-from osvm.core.loss cimport Loss
-from osvm.core.row cimport Row, Rows
-from osvm.core.smat cimport SMat
-from osvm.core.step cimport Step
-from osvm.core.svec cimport SVec
+from osvm.core.typedefs cimport Loss, Row, Rows, SMat, SVec, Step
 
 cdef enum Status:
     DONE = 0

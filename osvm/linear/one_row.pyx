@@ -23,8 +23,8 @@ from libc.string cimport memcpy
 from osvm.linear.step_bound cimport bounded_at, bounded_sq_norm
 from osvm._input.rows cimport type_code
 from osvm.linear.learner cimport Record, SGDLearner
-from osvm.core.row cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows
-from osvm.core.row cimport rows_get
+from osvm.core.rows cimport rows_get
+from osvm.core.typedefs cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows
 
 cdef extern from "../_c/simd.h" nogil:
     int32_t osvm_largest_f32(const void *x, Py_ssize_t n)

@@ -1,5 +1,4 @@
-from osvm.core.smat cimport SMat
-from osvm.core.svec cimport SVec
+from osvm.core.typedefs cimport SMat, SVec
 
 cdef class ScaledVector:
     cdef SVec w                     # what the loops read and change
