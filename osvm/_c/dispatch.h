@@ -32,6 +32,13 @@
 #define OSVM_FORCE_INLINE static __forceinline
 #endif
 
+/* A condition that hardly ever holds: what follows is kept out of the loop around it. */
+#if OSVM_VECTORS
+#define OSVM_RARE(condition) __builtin_expect(!!(condition), 0)
+#else
+#define OSVM_RARE(condition) (condition)
+#endif
+
 /* ------------------------------------------------------------------ one instruction */
 
 /* In assembler on x86: gcc drops calls of functions that do nothing but prefetch.
@@ -85,10 +92,14 @@ OSVM_FORCE_INLINE int osvm_simd_limit(int level) {
     return osvm_simd_allowed;
 }
 
+/* Both builds stay functions of their own: the one that is not used must not be inlined, and
+ * change what else the compiler inlines in the callers' loops. */
 #if OSVM_VECTORS && (defined(__x86_64__) || defined(__i386__))
-#define OSVM_DISPATCH_AS(result, give, name, parameters, arguments)                            \
-    OSVM_UNUSED static result osvm_plain_##name parameters { give osvm_loop_##name arguments; } \
-    __attribute__((target("avx2"), unused)) static result osvm_avx2_##name parameters {         \
+#define OSVM_DISPATCH_AS(result, give, name, parameters, arguments)                             \
+    __attribute__((noinline, unused)) static result osvm_plain_##name parameters {              \
+        give osvm_loop_##name arguments;                                                        \
+    }                                                                                           \
+    __attribute__((target("avx2"), noinline, unused)) static result osvm_avx2_##name parameters { \
         give osvm_loop_##name arguments;                                                        \
     }                                                                                           \
     OSVM_UNUSED static inline result osvm_##name parameters {                                   \

@@ -19,6 +19,9 @@ from libc.math cimport fabs, isfinite, sqrt
 from osvm.core.row cimport row_axpy, row_axpy_norm, row_dot, row_dot_ahead
 from osvm.core.typedefs cimport WEIGHT_F32, Row, SVec, float32_t, float64_t, weight_t
 
+cdef extern from "../_c/dispatch.h" nogil:
+    bint OSVM_RARE(bint condition)
+
 
 cdef inline void svec_init(SVec *w, void *v, Py_ssize_t dim, int kind) noexcept nogil:
     """A view of `v` as weights with scale 1; set track_norm and u afterwards."""
@@ -196,10 +199,11 @@ cdef inline void svec_shrink(SVec *w, double factor) noexcept nogil:
         return
     w.scale *= factor
     size = fabs(w.scale)
-    if size == 0.0:
-        svec_reset(w)
-    elif size < w.low or size > w.high:
-        svec_fold(w)
+    if OSVM_RARE(size == 0.0 or size < w.low or size > w.high):
+        if size == 0.0:
+            svec_reset(w)
+        else:
+            svec_fold(w)
 
 
 cdef inline int svec_project(SVec *w, double radius) noexcept nogil:

@@ -72,7 +72,7 @@ cdef struct Rows:
 cdef struct SVec:
     size_t struct_size
     void *v                 # dim weights of the given kind
-    void *u                 # the average's companion, or NULL
+    void *u                 # the average's accumulator, or NULL
     Py_ssize_t dim
     int kind                # a WeightKind
     int track_norm          # keep sq_v up to date
@@ -88,7 +88,7 @@ cdef struct SVec:
 cdef struct SMat:
     size_t struct_size
     void *v                 # dim x n_out weights, feature-major
-    void *u                 # the averages' companion, or NULL
+    void *u                 # the averages' accumulator, or NULL
     void *work              # n_out weights of scratch
     double *scale           # s, one per output
     double *sq_v            # ||column||^2, one per output
