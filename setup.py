@@ -37,7 +37,7 @@ DIRECTIVES = {
 
 # No -ffast-math (it changes subnormals for the whole process) and no
 # -march=native (the wheel must run elsewhere): wide instructions are chosen at
-# run time, see osvm/_c/simd.h.  -g0, because the -g that many Pythons were
+# run time, see osvm/_c/dispatch.h.  -g0, because the -g that many Pythons were
 # built with is inherited, and makes the build a third longer and the wheel larger.
 FLAGS = {
     "unix": [
