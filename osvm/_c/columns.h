@@ -1,7 +1,4 @@
 /* Inner loops of kernel columns: distances in few dimensions, sums of columns, sparse blocks.
- *
- * Each loop is written once and compiled twice, for the baseline instruction set and for
- * AVX2, chosen at run time; no fused multiply-add, so that both give the same bits.
  */
 #ifndef OSVM_COLUMNS_H
 #define OSVM_COLUMNS_H
@@ -142,35 +139,35 @@ OSVM_FORCE_INLINE double osvm_exp_of_minus(double t) { return osvm_exp_down(-t);
 OSVM_DEFINE_COLUMN_LOOPS(float, f32, osvm_exp2_downf, 1.4426950408889634)
 OSVM_DEFINE_COLUMN_LOOPS(double, f64, osvm_exp_of_minus, 1.0)
 
-OSVM_DEFINE_DISPATCH(rbf_near, f32,
+OSVM_DISPATCH(rbf_near_f32,
                      (float *out, ptrdiff_t n, ptrdiff_t d, const float *xt, ptrdiff_t ld,
                       const float *z, float gamma),
                      (out, n, d, xt, ld, z, gamma))
-OSVM_DEFINE_DISPATCH(rbf_near, f64,
+OSVM_DISPATCH(rbf_near_f64,
                      (double *out, ptrdiff_t n, ptrdiff_t d, const double *xt, ptrdiff_t ld,
                       const double *z, double gamma),
                      (out, n, d, xt, ld, z, gamma))
-OSVM_DEFINE_DISPATCH(rbf_sum, f32,
+OSVM_DISPATCH(rbf_sum_f32,
                      (double *o, ptrdiff_t n, ptrdiff_t d, const float *xt, ptrdiff_t ld,
                       const float *const *z, const double *delta, ptrdiff_t count, float gamma),
                      (o, n, d, xt, ld, z, delta, count, gamma))
-OSVM_DEFINE_DISPATCH(combine, f32,
+OSVM_DISPATCH(combine_f32,
                      (double *o, ptrdiff_t n, const float *const *columns, const double *delta,
                       ptrdiff_t count),
                      (o, n, columns, delta, count))
-OSVM_DEFINE_DISPATCH(rbf_sum, f64,
+OSVM_DISPATCH(rbf_sum_f64,
                      (double *o, ptrdiff_t n, ptrdiff_t d, const double *xt, ptrdiff_t ld,
                       const double *const *z, const double *delta, ptrdiff_t count, double gamma),
                      (o, n, d, xt, ld, z, delta, count, gamma))
-OSVM_DEFINE_DISPATCH(combine, f64,
+OSVM_DISPATCH(combine_f64,
                      (double *o, ptrdiff_t n, const double *const *columns, const double *delta,
                       ptrdiff_t count),
                      (o, n, columns, delta, count))
-OSVM_DEFINE_DISPATCH(block_axpy, f32,
+OSVM_DISPATCH(block_axpy_f32,
                      (float *acc, ptrdiff_t width, ptrdiff_t count, const int32_t *local,
                       const float *values, const float *w),
                      (acc, width, count, local, values, w))
-OSVM_DEFINE_DISPATCH(block_axpy, f64,
+OSVM_DISPATCH(block_axpy_f64,
                      (double *acc, ptrdiff_t width, ptrdiff_t count, const int32_t *local,
                       const double *values, const double *w),
                      (acc, width, count, local, values, w))

@@ -6,16 +6,11 @@
  * Invariants
  * - Sums are double, whatever the kernel values are, and each column's terms are added in
  *   the order of the slots: the sum of a column does not depend on the width of the block.
- * - No fused multiply-add and no reordering, so the plain and the wide build give the same
- *   bits.
  */
 #ifndef OSVM_EXPAND_H
 #define OSVM_EXPAND_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "exp.h" /* OSVM_FORCE_INLINE and the run-time choice */
+#include "dispatch.h"
 
 /* Four slots (or entries) at a time keep a column's sum in a register for four terms; the
  * terms are still added one after the other. */
@@ -169,20 +164,20 @@ OSVM_DEFINE_EXPAND(float, f32)
 OSVM_DEFINE_EXPAND(double, f64)
 
 #define OSVM_DISPATCH_EXPAND(real, suffix)                                                    \
-    OSVM_DEFINE_DISPATCH(expand1, suffix,                                                     \
+    OSVM_DISPATCH(expand1_##suffix,                                                           \
                          (const real *kv, ptrdiff_t ld, ptrdiff_t n_slots, ptrdiff_t n,       \
                           const double *a, const double *b, double *fa, double *fb),          \
                          (kv, ld, n_slots, n, a, b, fa, fb))                                  \
-    OSVM_DEFINE_DISPATCH(expand, suffix,                                                      \
+    OSVM_DISPATCH(expand_##suffix,                                                            \
                          (const real *kv, ptrdiff_t ld, ptrdiff_t n_slots, ptrdiff_t n,       \
                           ptrdiff_t K, const double *a, const double *b, double *fa,          \
                           double *fb),                                                        \
                          (kv, ld, n_slots, n, K, a, b, fa, fb))                               \
-    OSVM_DEFINE_DISPATCH(patch, suffix,                                                       \
+    OSVM_DISPATCH(patch_##suffix,                                                             \
                          (double *f, ptrdiff_t n, double c_new, const real *k_new,            \
                           double c_old, const real *k_old),                                   \
                          (f, n, c_new, k_new, c_old, k_old))                                  \
-    OSVM_DEFINE_DISPATCH(tiledot, suffix,                                                     \
+    OSVM_DISPATCH(tiledot_##suffix,                                                           \
                          (const real *v, const int32_t *j, ptrdiff_t count,                   \
                           const int32_t *map, const real *tile, ptrdiff_t n, real *out),      \
                          (v, j, count, map, tile, n, out))

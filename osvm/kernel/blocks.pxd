@@ -3,8 +3,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 
-from osvm.core.kernel cimport Kernel
-from osvm.core.row cimport Row, Rows
+from osvm.core.typedefs cimport Kernel, Row, Rows
 
 # The stored rows ("slots").  Arrays belong to the object that made the struct.
 cdef struct Store:

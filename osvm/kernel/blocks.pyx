@@ -20,13 +20,13 @@ from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport dgemm, dgemv, sgemm, sgemv
 
 from osvm.core.kernel cimport (
-    KERNEL_CUSTOM, KERNEL_PRECOMPUTED, Kernel, kernel_from_dots, kernel_self, kernel_uses_dots,
+    KERNEL_CUSTOM, KERNEL_PRECOMPUTED, kernel_from_dots, kernel_self, kernel_uses_dots,
 )
-from osvm.core.row cimport (
-    ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I32, ROW_F64_I64, Row, Rows,
-    rows_get,
+from osvm.core.rows cimport rows_get
+from osvm.core.typedefs cimport (
+    ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I32, ROW_F64_I64, Kernel, Row,
+    Rows, float32_t, float64_t, index_t, value_t, weight_t,
 )
-from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
 
 cdef extern from "../_c/expand.h" nogil:
     void osvm_tiledot_f32(const float *v, const int32_t *j, Py_ssize_t count,

@@ -1,8 +1,7 @@
 # Values of kernel columns for a fixed set of rows; see column_values.pyx.
 from libc.stdint cimport int32_t
 
-from osvm.core.kernel cimport Kernel
-from osvm.core.row cimport Rows
+from osvm.core.typedefs cimport Kernel, Rows
 
 cdef enum:
     MAX_BLOCK = 256   # most columns that one call may ask for

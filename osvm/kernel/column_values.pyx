@@ -19,9 +19,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from osvm.core.kernel cimport kernel_from_dots, kernel_self
-from osvm.core.row cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32
-from osvm.core.row cimport Row, row_index, row_value, rows_get
-from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
+from osvm.core.rows cimport row_index, row_value, rows_get
+from osvm.core.typedefs cimport (
+    ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Row, float32_t, float64_t, index_t, value_t, weight_t,
+)
 
 import scipy.linalg.cython_blas as _blas
 

@@ -17,11 +17,10 @@ from libc.stdint cimport int32_t, int64_t
 
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
-from osvm.core.loss cimport (
-    loss_curvature, loss_value_xi, mloss_curvature_times, mloss_value_xi,
-)
-from osvm.core.row cimport Row, rows_get, rows_prefetch
+from osvm.core.loss cimport loss_curvature, loss_value_xi, mloss_curvature_times, mloss_value_xi
+from osvm.core.rows cimport rows_get, rows_prefetch
 from osvm.core.step cimport smd_factor
+from osvm.core.typedefs cimport Row
 
 cdef enum Error:
     ERROR_CLASS = 0

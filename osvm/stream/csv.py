@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from osvm.stream._csv import split_record
-from osvm.stream._lines import LineTooLong
+from osvm.stream._parsing import split_record
 from osvm.stream._text import HashingTokenizer
+from osvm.stream.lines import LineTooLong
 from osvm.stream.open import FormatError
 from osvm.stream.records import RecordReader
 

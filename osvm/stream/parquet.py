@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from osvm.stream._base import Reader, check_dtype
 from osvm.stream._text import HashingTokenizer
+from osvm.stream.base import Reader, check_dtype
 from osvm.stream.open import FormatError
 from osvm.stream.records import as_names
 from osvm.stream.text import check_label_type, make_tokenizer

@@ -26,11 +26,12 @@ from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.core.kernel cimport kernel_uses_dots
 from osvm.core.loss cimport (
-    LOSS_GRAPH_HINGE, Loss, loss_curvature_margin, loss_is_multi,
-    loss_value_xi_margin, mloss_curvature_times, mloss_value_xi,
+    LOSS_GRAPH_HINGE, loss_curvature_margin, loss_is_multi, loss_value_xi_margin,
+    mloss_curvature_times, mloss_value_xi,
 )
-from osvm.core.row cimport Row, Rows, rows_get
-from osvm.core.step cimport STEP_SMD, Step, smd_factor, step_clip, step_eta
+from osvm.core.rows cimport rows_get
+from osvm.core.step cimport STEP_SMD, smd_factor, step_clip, step_eta
+from osvm.core.typedefs cimport Loss, Row, Rows, Step
 
 cdef enum Status:
     DONE = 0

@@ -146,7 +146,7 @@ class BufferSolver:
             start = stop
             if progress is not None:
                 progress.add(
-                    int(state.t) - progress._n,
+                    int(state.t) - progress.examples,
                     loss=state.loss_sum - loss0,
                     errors=state.errors - errors0 if batch.task != "regress" else None,
                 )
