@@ -2,7 +2,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 
-from osvm.kernel.blocks cimport Store, Tile
+from osvm._parts.kernel_store cimport Store, Tile
 
 cdef enum:
     N_VICTIMS = 32          # slots whose sums are known ahead

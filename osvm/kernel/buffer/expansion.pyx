@@ -18,9 +18,8 @@ Invariants
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from osvm.kernel.blocks cimport (
-    grow, kernel_block, kernel_column, store_row, tile_load_slots, tile_release,
-)
+from osvm._parts.kernel_blocks cimport kernel_block, kernel_column, tile_load_slots
+from osvm._parts.kernel_store cimport grow, store_row, tile_release
 
 cdef extern from "../_c/expand.h" nogil:
     void osvm_expand1_f32(const float *kv, Py_ssize_t ld, Py_ssize_t n_slots, Py_ssize_t n,

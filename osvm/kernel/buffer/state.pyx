@@ -20,7 +20,8 @@ from osvm.kernel.buffer.expansion cimport (
     EVICT_CHANGE, EVICT_COEFFICIENT, EVICT_OLDEST, EVICT_TERM, N_VICTIMS, Sums, kappa_times,
     sums_fill, sums_free, sums_reserve,
 )
-from osvm.kernel.blocks cimport Tile, tile_free, tile_load_rows, tile_release
+from osvm._parts.kernel_blocks cimport tile_load_rows
+from osvm._parts.kernel_store cimport Tile, tile_free, tile_release
 from osvm._parts.compiled cimport KernelSpec
 from osvm._input.rows cimport RowSource
 

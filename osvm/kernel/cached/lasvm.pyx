@@ -14,7 +14,6 @@ Invariants
 """
 from libc.math cimport fabs
 
-from osvm.kernel.column_values cimport NEARBY
 from osvm.kernel.cached.columns cimport Columns
 
 import numpy as np
@@ -177,7 +176,7 @@ cdef class Lasvm:
         if slot >= 0 and self.columns.length[slot] == self.columns.n:
             return 0
         wanted[0] = rows[0]
-        if self.columns.values.mode == NEARBY:  # a block would cost as much as its columns
+        if self.columns.near:  # a block would cost as much as its columns
             ahead = 1
         for k in range(1, ahead if ahead < LOOK else LOOK):
             if count == AHEAD:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osvm._parts.registry import Part, Registry, check_number
-from osvm.kernel.cached.task import Fit, Task, make_columns
+from osvm.kernel.cached.task import Fit, Task
 
 __all__ = [
     "Adatron",
@@ -36,7 +36,6 @@ __all__ = [
     "Task",
     "from_config",
     "get",
-    "make_columns",
     "names",
 ]
 
@@ -111,14 +110,8 @@ class Sequential(CachedSolver):
         once = task.epochs == 1 and not self.keep_outputs
         # a single epoch goes through the rows from the last to the first
         order = task.order()[::-1] if once else None
-        columns = make_columns(
-            task.X,
-            task.kernel,
-            dtype=self.dtype,
-            cache_mb=task.cache_mb,
-            offset=offset,
-            order=order,
-            max_columns=1 if task.epochs == 1 else None,
+        columns = task.columns(
+            self.dtype, offset=offset, order=order, max_columns=1 if task.epochs == 1 else None
         )
         loop = OnlineLoop(
             columns,
@@ -351,14 +344,7 @@ def _solve_sets(solver: Adatron, task: Task) -> Fit:
     rng = task.rng if task.rng is not None else np.random.default_rng(0)
     order = np.arange(n) if single else rng.permutation(n)
     offset = 1.0 if task.bias and single else 0.0
-    columns = make_columns(
-        task.X,
-        task.kernel,
-        dtype=solver.dtype,
-        cache_mb=task.cache_mb,
-        offset=offset,
-        order=order,
-    )
+    columns = task.columns(solver.dtype, offset=offset, order=order)
     upper = task.upper()[order]
     outputs = np.zeros(task.Y.shape)
     fit = Fit(np.zeros(task.Y.shape), np.zeros(len(task.Y)), outputs, 0, 0, True)
@@ -445,7 +431,7 @@ class LaSvm(CachedSolver):
         if task.record:
             raise ValueError("lasvm keeps no record; use record=False")
         tau = 1e-3 if task.tol is None else task.tol
-        columns = make_columns(task.X, task.kernel, dtype=self.dtype, cache_mb=task.cache_mb)
+        columns = task.columns(self.dtype)
         machines = [Lasvm(columns, y, task.upper(), tau) for y in task.Y]
         converged = False
         epochs = 0

@@ -23,8 +23,7 @@ Invariants
 from libc.math cimport fabs
 from libc.stdint cimport int64_t
 
-from osvm.kernel.column_values cimport MAX_BLOCK
-from osvm.kernel.cached.columns cimport Columns
+from osvm.kernel.cached.columns cimport MAX_BLOCK, Columns
 
 import numpy as np
 
