@@ -68,8 +68,8 @@ class Kernel(Part):
 
     def __call__(self, X: Any, Z: Any = None) -> NDArray[Any]:
         """The matrix of k(x, z) over the rows of X and of Z (of X twice without Z)."""
-        Z = X if Z is None else Z
-        X, Z = _rows(X), _rows(Z)
+        X = _rows(X)
+        alone, Z = Z is None, X if Z is None else _rows(Z)
         if X.shape[1] != Z.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features but Z has {Z.shape[1]}")
         narrow = X.dtype == np.float32 and Z.dtype == np.float32
@@ -80,7 +80,7 @@ class Kernel(Part):
             sparse=hasattr(X, "indptr") or hasattr(Z, "indptr"),
             near=not narrow,  # in float32 it would cut values below 1e-29
         )
-        return rows.against(X)
+        return rows.against(None if alone else X)
 
     value = __call__
 

@@ -30,5 +30,6 @@ cdef class FixedRows:
     cdef int gram(self, const Py_ssize_t *columns, Py_ssize_t count, void *out) noexcept nogil
     cdef void _spread(self, Py_ssize_t start, Py_ssize_t stop, double offset,
                       void **out) noexcept nogil
+    cdef void _write(self, void *out, Py_ssize_t start) noexcept nogil
     cdef void add(self, double *o, Py_ssize_t m, const Py_ssize_t *columns, const double *delta,
                   Py_ssize_t count) noexcept nogil

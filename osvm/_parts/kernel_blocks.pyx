@@ -66,7 +66,8 @@ cdef extern from "../_c/columns.h" nogil:
 cdef enum:
     NEAR = 8          # rbf: up to so many features, distances are computed directly
     CHUNK = 512       # slots whose values are computed together: they stay in the cache
-    LOAD = 128        # rows in a tile that this file loads
+    LOAD = 256        # rows in a tile that this file loads ...
+    LOAD_DENSE = 1024  # ... where one product takes them all, so that it packs fewer times
 
 
 # ------------------------------------------------------------- loading a tile
@@ -150,7 +151,12 @@ cdef void dense_block(const Kernel *kernel, const weight_t *A, Py_ssize_t n_a,
             dgemv("T", &k, &n, &one, <double *> A, &depth, <double *> B, &step, &zero, out, &step)
         kernel_from_dots(kernel, out, n_a, <double> sq_b[0], sq_a)
         return
-    if weight_t is float32_t:
+    if n_a == 1 and d > 0:
+        if weight_t is float32_t:
+            sgemv("T", &k, &m, &one, <float *> B, &depth, <float *> A, &step, &zero, out, &step)
+        else:
+            dgemv("T", &k, &m, &one, <double *> B, &depth, <double *> A, &step, &zero, out, &step)
+    elif weight_t is float32_t:
         sgemm("T", "N", &m, &n, &k, &one, <float *> B, &depth, <float *> A, &depth, &zero, out,
               &apart)
     else:
@@ -503,28 +509,71 @@ cdef class FixedRows:
         """k(x, x) of each slot, float64."""
         return self.owned[2]
 
-    def against(self, X):
-        """k of the rows of X with all slots, (len(X), n)."""
-        cdef RowSource source = source_of(X)
-        cdef Py_ssize_t first = 0, m, b, n = source.n_rows
+    def against(self, X=None):
+        """k of the rows of X with all slots, (len(X), n); of the slots themselves without X."""
+        cdef RowSource source = None if X is None else source_of(X)
+        cdef Py_ssize_t n = self.store.n if X is None else source.n_rows, first = 0, m, start
         cdef size_t size = real_size(&self.store)
-        cdef void *out[LOAD]
+        cdef const Py_ssize_t[::1] slots = np.arange(n if X is None else 0, dtype=np.intp)
         cdef int status = 0
+        cdef bint alone = X is None
+        cdef Py_ssize_t most = LOAD_DENSE
+        if alone or self.store.sparse or self.store.near:
+            most = LOAD
         values = np.empty((n, self.store.n), np.float64 if self.store.f64 else np.float32)
-        cdef char *target = <char *> address(values)
+        cdef char *out = <char *> address(values)
         with nogil:
             while first < n and status == 0 and self.store.n:
-                m = n - first if n - first < LOAD else LOAD
-                for b in range(m):
-                    out[b] = target + (first + b) * self.store.n * size
-                status = tile_load_rows(&self.store, &self.tile, &source.rows, NULL, first, m, 0)
+                m = n - first if n - first < most else most
+                if alone:
+                    start = first  # what lies before is known: the matrix is symmetric
+                    status = tile_load_slots(&self.store, &self.tile, &slots[first], m)
+                else:
+                    start = 0
+                    status = tile_load_rows(&self.store, &self.tile, &source.rows, NULL, first,
+                                            m, 0)
                 if status == 0:
-                    self._spread(0, self.store.n, 0.0, out)
+                    self._write(out + (first * self.store.n + start) * size, start)
+                    if alone:
+                        mirror(out, self.store.f64, n, first, m)
                 tile_release(&self.store, &self.tile)
                 first += m
         if status < 0:
             raise MemoryError("no memory for kernel values")
         return values
+
+    cdef void _write(self, void *out, Py_ssize_t start) noexcept nogil:
+        """The loaded tile against slots from `start` on, as rows of a matrix."""
+        cdef Store *store = &self.store
+        cdef Tile *tile = &self.tile
+        cdef void *rows[LOAD]
+        cdef Py_ssize_t b
+        if store.sparse or store.near:
+            for b in range(tile.n):
+                rows[b] = <char *> out + b * store.n * real_size(store)
+            self._spread(start, store.n, 0.0, rows)
+        elif store.f64:
+            dense_block(store.kernel, <double *> tile.X, tile.n, <double *> tile.sq,
+                        <double *> store.X + start * store.d, store.n - start,
+                        <double *> store.sq + start, store.d, <double *> out, store.n)
+        else:
+            dense_block(store.kernel, <float *> tile.X, tile.n, <float *> tile.sq,
+                        <float *> store.X + start * store.d, store.n - start,
+                        <float *> store.sq + start, store.d, <float *> out, store.n)
+
+
+cdef void mirror(void *values, bint f64, Py_ssize_t n, Py_ssize_t first,
+                 Py_ssize_t m) noexcept nogil:
+    """Copy what rows first .. first + m - 1 have right of the diagonal block to the columns."""
+    cdef Py_ssize_t i, j
+    cdef double *wide = <double *> values
+    cdef float *narrow = <float *> values
+    for j in range(first + m, n):
+        for i in range(first, first + m):
+            if f64:
+                wide[j * n + i] = wide[i * n + j]
+            else:
+                narrow[j * n + i] = narrow[i * n + j]
 
 
 cdef void *address(array) except? NULL:

@@ -424,7 +424,7 @@ class LaSvm(CachedSolver):
             raise ValueError("finish must be 'all', 'active' or False")
 
     def solve(self, task: Task) -> Fit:
-        from osvm.kernel.cached.lasvm import Lasvm
+        from osvm.kernel.cached.working_sets import Lasvm
 
         if not task.bias:
             raise ValueError("lasvm always has an offset; fit_intercept=False is not possible")
