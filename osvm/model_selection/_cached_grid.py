@@ -158,7 +158,7 @@ def cached_grid_search(
         raise ValueError(f"solver {part.name!r} has no C to search over, or cannot share columns")
     if average and part.name == "kernel_adatron":
         raise ValueError("solver 'kernel_adatron' is searched without average")
-    if tol is not None and not part.takes_tol:
+    if tol is not None and "tol" not in part.takes:
         raise ValueError(f"solver {part.name!r} takes no tol")
     source, rows, labels = validate.check_X_y(X, y, estimator_name="cached_grid_search")
     index = LabelIndex.of(labels)
