@@ -92,7 +92,8 @@ cdef inline void tile_release(const Store *store, Tile *tile) noexcept nogil:
     tile.n = 0
 
 
-cdef inline void store_row(Store *store, Py_ssize_t slot, const Tile *tile, Py_ssize_t t) noexcept nogil:
+cdef inline void store_row(Store *store, Py_ssize_t slot, const Tile *tile,
+                           Py_ssize_t t) noexcept nogil:
     """Keep column t of the tile in this slot; the arena has room for it."""
     cdef size_t size = real_size(store)
     cdef Py_ssize_t count

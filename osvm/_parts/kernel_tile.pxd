@@ -29,7 +29,7 @@ cdef enum:
 
 
 cdef inline bint tile_reserve(const Store *store, Tile *tile, Py_ssize_t n,
-                       Py_ssize_t nnz) noexcept nogil:
+                              Py_ssize_t nnz) noexcept nogil:
     """Room for n columns with nnz entries in all."""
     cdef size_t size = real_size(store)
     cdef bint good
@@ -88,7 +88,7 @@ cdef inline Py_ssize_t slot_entries(const Store *store, Py_ssize_t s, const weig
 
 
 cdef inline void point_row(const Store *store, Row *x, const void *values, const int32_t *columns,
-                    Py_ssize_t count) noexcept nogil:
+                           Py_ssize_t count) noexcept nogil:
     x.struct_size = sizeof(Row)
     x.step = 1
     x.scale = 1.0
@@ -111,7 +111,8 @@ cdef inline void slot_row(const Store *store, Py_ssize_t s, Row *x) noexcept nog
         point_row(store, x, <char *> store.X + s * store.d * size, NULL, store.d)
 
 
-cdef inline void tile_row(const Store *store, const Tile *tile, Py_ssize_t b, Row *x) noexcept nogil:
+cdef inline void tile_row(const Store *store, const Tile *tile, Py_ssize_t b,
+                          Row *x) noexcept nogil:
     """Column b as a row."""
     cdef size_t size = real_size(store)
     if store.sparse:
@@ -183,7 +184,7 @@ cdef inline double dense_norm(const weight_t *x, Py_ssize_t d) noexcept nogil:
 
 
 cdef inline void measure(const Store *store, Tile *tile, const weight_t *X, const weight_t *values,
-                  const weight_t *D, weight_t *sq) noexcept nogil:
+                         const weight_t *D, weight_t *sq) noexcept nogil:
     """Norms and k(x, x) of the columns of an arranged tile."""
     cdef Py_ssize_t b, k
     cdef double norm
@@ -207,7 +208,7 @@ cdef inline void measure(const Store *store, Tile *tile, const weight_t *X, cons
 
 
 cdef inline double read_entry(const Store *store, const Tile *tile, Py_ssize_t b,
-                       Py_ssize_t column) noexcept nogil:
+                              Py_ssize_t column) noexcept nogil:
     """An entry of a precomputed kernel's row; NaN past its end."""
     if column < 0 or column >= store.d:
         return NAN
@@ -217,7 +218,7 @@ cdef inline double read_entry(const Store *store, const Tile *tile, Py_ssize_t b
 
 
 cdef inline void load_row(const Store *store, Tile *tile, Py_ssize_t b, const Row *x, weight_t *X,
-                   weight_t *values) noexcept nogil:
+                          weight_t *values) noexcept nogil:
     if store.sparse:
         tile.start[b + 1] = tile.start[b] + row_to_sparse(x, tile.columns + tile.start[b],
                                                           values + tile.start[b])
@@ -226,7 +227,7 @@ cdef inline void load_row(const Store *store, Tile *tile, Py_ssize_t b, const Ro
 
 
 cdef inline void load_slot(const Store *store, Tile *tile, Py_ssize_t b, Py_ssize_t s,
-                    weight_t *X) noexcept nogil:
+                           weight_t *X) noexcept nogil:
     cdef const weight_t *values = NULL
     cdef const int32_t *columns = NULL
     cdef Py_ssize_t count

@@ -13,7 +13,7 @@ from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
 
 
 cdef inline void copy_dense(const value_t *x, Py_ssize_t step, Py_ssize_t n, double scale,
-                     weight_t *out) noexcept nogil:
+                            weight_t *out) noexcept nogil:
     cdef Py_ssize_t k
     if step == 1 and scale == 1.0:
         if value_t is weight_t:
@@ -27,7 +27,7 @@ cdef inline void copy_dense(const value_t *x, Py_ssize_t step, Py_ssize_t n, dou
 
 
 cdef inline void scatter(const value_t *x, const index_t *j, Py_ssize_t n, double scale,
-                  Py_ssize_t d, weight_t *out) noexcept nogil:
+                         Py_ssize_t d, weight_t *out) noexcept nogil:
     cdef Py_ssize_t k
     memset(out, 0, d * sizeof(weight_t))
     for k in range(n):
@@ -54,7 +54,7 @@ cdef inline void row_to_dense(const Row *x, Py_ssize_t d, weight_t *out) noexcep
 
 
 cdef inline Py_ssize_t copy_sparse(const value_t *x, const index_t *j, Py_ssize_t n, double scale,
-                            int32_t *columns, weight_t *out) noexcept nogil:
+                                   int32_t *columns, weight_t *out) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(n):
         columns[k] = <int32_t> j[k]
@@ -63,7 +63,7 @@ cdef inline Py_ssize_t copy_sparse(const value_t *x, const index_t *j, Py_ssize_
 
 
 cdef inline Py_ssize_t drop_zeros(const value_t *x, Py_ssize_t step, Py_ssize_t n, double scale,
-                           int32_t *columns, weight_t *out) noexcept nogil:
+                                  int32_t *columns, weight_t *out) noexcept nogil:
     cdef Py_ssize_t k, count = 0
     for k in range(n):
         if x[k * step] != 0:

@@ -95,15 +95,16 @@ def _foreign(estimator: type, takes: frozenset[str] | None) -> tuple[tuple[str, 
 
 def refuse_foreign(model: Any, solver: Any) -> None:
     """Raise for an option that the solver does not read and that is not at its default."""
+    estimator: Any = type(model)
     if solver == "buffer":
-        for option, default in _foreign(type(model), None):
+        for option, default in _foreign(estimator, None):
             if not _is_default(getattr(model, option), default):
                 raise ValueError(
                     f"{option} is for solvers with cached outputs; solver='buffer' takes "
                     f"{default!r}"
                 )
         return
-    for option, default in _foreign(type(model), frozenset(solver.takes)):
+    for option, default in _foreign(estimator, frozenset(solver.takes)):
         if not _is_default(getattr(model, option), default):
             why = _REASONS.get(option, _NO_MEANING)
             raise ValueError(why.format(option=option, solver=solver.name, default=default))

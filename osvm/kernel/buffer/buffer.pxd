@@ -51,7 +51,7 @@ cdef struct Buffer:
 
 
 cdef inline void kappa_times(const double *kappa, Py_ssize_t K, const double *x,
-                      double *out) noexcept nogil:
+                             double *out) noexcept nogil:
     """out = kappa x"""
     cdef Py_ssize_t k, l
     cdef double total
@@ -66,7 +66,7 @@ cdef inline void kappa_times(const double *kappa, Py_ssize_t K, const double *x,
 
 
 cdef inline double kappa_dot(const double *kappa, Py_ssize_t K, const double *x,
-                      const double *y) noexcept nogil:
+                             const double *y) noexcept nogil:
     """x' kappa y"""
     cdef Py_ssize_t k, l
     cdef double total = 0.0, row

@@ -62,7 +62,7 @@ cdef inline void scale_all(double *x, Py_ssize_t n, double c) noexcept nogil:
 
 
 cdef inline void mix_all(double *b, double *a, Py_ssize_t n, double p, double q,
-                  bint clear) noexcept nogil:
+                         bint clear) noexcept nogil:
     """b = p a + q b; then a = 0 on request"""
     cdef Py_ssize_t i
     for i in range(n):
@@ -116,7 +116,8 @@ cdef inline void forget_rows(Buffer *buf) noexcept nogil:
     memset(buf.block.fa, 0, buf.block.n * buf.K * sizeof(double))
 
 
-cdef inline void buffer_shrink(Buffer *buf, double dec, double decay, double eta_reg) noexcept nogil:
+cdef inline void buffer_shrink(Buffer *buf, double dec, double decay,
+                               double eta_reg) noexcept nogil:
     """beta <- dec decay beta - eta_reg alpha, alpha <- dec alpha  (35), (43)"""
     if not buf.trace:
         buf.a *= dec
@@ -191,7 +192,7 @@ cdef inline int sums_fill(Buffer *buf, const Tile *tile, Sums *sums) noexcept no
 
 
 cdef inline void patch(Buffer *buf, Sums *sums, Py_ssize_t slot, Py_ssize_t first, void *k_new,
-                const double *new_a, const double *new_b, bint had) noexcept nogil:
+                       const double *new_a, const double *new_b, bint had) noexcept nogil:
     """Slot gets another row and other coefficients: carry it into columns from `first` on.
 
     `k_new` has the new row's kernel with each column; `had` says that the slot was in use.
@@ -251,7 +252,7 @@ cdef inline int find_victims(Buffer *buf, Py_ssize_t first) noexcept nogil:
 
 
 cdef inline void subtract_term(Buffer *buf, Py_ssize_t slot, Py_ssize_t c, double k_new,
-                        const double *add_a, const double *add_b) noexcept nogil:
+                               const double *add_a, const double *add_b) noexcept nogil:
     """Take slot's term out of ||f||^2 and <f, z>, which have the new term already."""
     cdef Py_ssize_t k, K = buf.K
     cdef double *alpha = buf.work
@@ -275,8 +276,8 @@ cdef inline void subtract_term(Buffer *buf, Py_ssize_t slot, Py_ssize_t c, doubl
 
 
 cdef inline void adopt(Buffer *buf, Py_ssize_t slot, Py_ssize_t c, Py_ssize_t t, double k_new,
-                const double *new_a, const double *new_b, const double *old_a,
-                const double *old_b) noexcept nogil:
+                       const double *new_a, const double *new_b, const double *old_a,
+                       const double *old_b) noexcept nogil:
     """The new row takes the evicted one's place among the victims, if it is that small."""
     cdef Py_ssize_t i, k, K = buf.K, m = buf.victims.n, n = buf.block.n
     cdef double largest = -1.0, x
@@ -302,7 +303,7 @@ cdef inline void adopt(Buffer *buf, Py_ssize_t slot, Py_ssize_t c, Py_ssize_t t,
 # ------------------------------------------------------------- a new row
 
 cdef inline int buffer_insert(Buffer *buf, Py_ssize_t t, const double *add_a,
-                       const double *add_b) noexcept nogil:
+                              const double *add_b) noexcept nogil:
     """Append column t of the block with coefficients add_a and add_b.
 
     When the buffer is full one row goes first (which one is decided among those that were
