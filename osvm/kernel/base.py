@@ -66,7 +66,9 @@ class KernelEstimator(OnlineEstimator):
         solver = self.__dict__.get("solver", "buffer")
         if isinstance(solver, CachedSolver) and self._task == "classify":
             return CachedLearner(solver)
-        return self._solvers[check_choice("solver", solver, self._solvers)]
+        if not isinstance(solver, str) or solver not in self._solvers:
+            check_choice("solver", solver, self._solvers)  # raises
+        return self._solvers[solver]
 
     def _kernel_part(self) -> kernels.Kernel:
         """The kernel that the parameters name; parameters of other kernels are left out."""

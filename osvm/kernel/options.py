@@ -115,9 +115,10 @@ def refuse_foreign(model: Any, solver: Any) -> None:
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    if isinstance(value, (Number, str)):  # arrays and objects have no single answer to ==
-        return bool(value == default)
-    return value is default
+    if value is default:
+        return True
+    # arrays and objects have no single answer to ==
+    return isinstance(value, (Number, str)) and bool(value == default)
 
 
 def format_table(solvers: list[Any]) -> str:
