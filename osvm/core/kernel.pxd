@@ -49,7 +49,7 @@ cdef inline void kernel_init(Kernel *kernel, int kind, double gamma) noexcept no
 
 cdef inline bint kernel_uses_dots(const Kernel *kernel) noexcept nogil:
     """True when the dot product and the norms are enough (not custom, not precomputed)."""
-    return kernel.kind < KERNEL_CUSTOM
+    return kernel.kind != KERNEL_CUSTOM and kernel.kind != KERNEL_PRECOMPUTED
 
 
 cdef inline bint kernel_uses_norms(const Kernel *kernel) noexcept nogil:

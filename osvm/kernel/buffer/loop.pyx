@@ -17,10 +17,10 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport exp, fabs
 from libc.stdint cimport int32_t
 
-from osvm.kernel.buffer.expansion cimport (
-    Buffer, N_VICTIMS, buffer_insert, buffer_shrink, kappa_dot, kappa_times, sums_fill,
-)
-from osvm.kernel.blocks cimport grow, tile_load_rows, tile_release
+from osvm.kernel.buffer.buffer cimport N_VICTIMS, Buffer, kappa_dot, kappa_times
+from osvm.kernel.buffer.expansion cimport buffer_insert, buffer_shrink, sums_fill
+from osvm._parts.kernel_blocks cimport tile_load_rows
+from osvm._parts.kernel_store cimport grow, tile_release
 from osvm.kernel.buffer.state cimport KernelState
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource

@@ -28,7 +28,7 @@ from osvm._estimator.progress import make_progress
 from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Schema
 from osvm._parts.compiled import LossSpec, StepSpec
-from osvm.kernel.base import Batch
+from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.loop import learn
 from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
@@ -66,8 +66,6 @@ _NAMES = (
 
 class BufferSolver:
     """NORMA (any schedule of t) and SVMD (schedule "smd")."""
-
-    streams = True
 
     # ---------------------------------------------------------------- learning
 
