@@ -19,8 +19,8 @@ from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.progress import Progress
 from osvm._input.rows import RowSource
 from osvm._input.schema import Schema, meta_schema, sgd_schema
-from osvm.linear import objective as objective_loop
 from osvm.linear.learner import SGDLearner
+from osvm.linear.objective import objective as compiled_objective
 from osvm.linear.order import full, windowed
 from osvm.linear.platt import Platt
 from osvm.linear.smd import SMDLearner
@@ -222,7 +222,7 @@ def objective(
 ) -> float:
     """reg/2 ||w||^2 + the weighted mean loss, from a pass over all rows."""
     if isinstance(learner, SGDLearner):
-        return objective_loop.objective(learner, X, targets, weight, mean)
+        return compiled_objective(learner, X, targets, weight, mean)
     scores = np.empty((X.n_rows, learner.weights.n_out))
     learner.decide(X, scores, mean)
     if scores.shape[1] == 1:
