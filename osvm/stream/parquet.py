@@ -389,7 +389,8 @@ class _Table:
                 else:
                     self.parquet = pq.ParquetFile(source)
                     schema = self.parquet.schema_arrow
-            except (pa.ArrowException, OSError) as error:
+                list(schema.names)  # as text
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise self._broken(error) from error
         self.schema = schema
         self.names = list(schema.names)
@@ -417,9 +418,11 @@ class _Table:
             else:
                 source = iter(self.memory.select(list(columns)).to_batches())
             for batch in source:
+                if self.memory is None:
+                    batch.validate(full=True)  # text that is UTF-8, lists within their values
                 for start in range(0, batch.num_rows, size):
                     yield batch.slice(start, size)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self._broken(error) from error
 
     def close(self) -> None:

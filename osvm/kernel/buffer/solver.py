@@ -317,7 +317,10 @@ def _label_kernel(model: Any, index: LabelIndex, outputs: int) -> Array | None:
         check_choice("label_kernel", given, ["delta", "taxonomy"])
         part = losses.get(model.loss)
         return _taxonomy(model, part).kernel(index.classes.tolist())
-    matrix = np.array(given, dtype=np.float64, ndmin=2)
+    try:
+        matrix = np.array(given, dtype=np.float64, ndmin=2)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"label_kernel must be a matrix of numbers, got {given!r:.60}") from None
     if matrix.shape != (outputs, outputs):
         raise ValueError(f"label_kernel has shape {matrix.shape}, but there are {outputs} classes")
     if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
