@@ -19,12 +19,11 @@ from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.progress import Progress
 from osvm._input.rows import RowSource
 from osvm._input.schema import Schema, meta_schema, sgd_schema
-from osvm.linear import objective as objective_loop
+from osvm.linear import scores as scores_loop
+from osvm.linear.examples import bounded_weight, full, sq_norm, windowed
 from osvm.linear.learner import SGDLearner
-from osvm.linear.order import full, windowed
 from osvm.linear.platt import Platt
 from osvm.linear.smd import SMDLearner
-from osvm.linear.step_bound import bounded_weight, sq_norm
 from osvm.linear.svmd import SVMDLearner
 from osvm.losses import MultiLoss
 from osvm.schedules import SMD, Bottou, InverseTime, Schedule
@@ -222,7 +221,7 @@ def objective(
 ) -> float:
     """reg/2 ||w||^2 + the weighted mean loss, from a pass over all rows."""
     if isinstance(learner, SGDLearner):
-        return objective_loop.objective(learner, X, targets, weight, mean)
+        return scores_loop.objective(learner, X, targets, weight, mean)
     scores = np.empty((X.n_rows, learner.weights.n_out))
     learner.decide(X, scores, mean)
     if scores.shape[1] == 1:
