@@ -249,7 +249,7 @@ cdef inline void sparse_axpy_both(const value_t *x, const index_t *j, Py_ssize_t
         u[j[k]] += d_ * <weight_t> x[k]
 
 
-# Weights and their companion side by side, w[0] u[0] w[1] u[1] ...: a step on both
+# Weights and their average's accumulator side by side, w[0] u[0] w[1] u[1] ...: a step on both
 # touches one place in memory for each entry instead of two.
 cdef inline double pairs_dot_ahead(const value_t *x, const index_t *j, Py_ssize_t n,
                                    const weight_t *wu, const value_t *next_x,

@@ -22,7 +22,7 @@ from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
 cdef struct SMat:
     size_t struct_size
     void *v                 # dim x n_out weights, feature-major
-    void *u                 # the averages' companion, or NULL
+    void *u                 # the averages' accumulator, or NULL
     void *work              # n_out weights of scratch
     double *scale           # s, one per output
     double *sq_v            # ||column||^2, one per output

@@ -23,7 +23,7 @@ from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
 cdef struct SVec:
     size_t struct_size
     void *v                 # dim weights of the given kind
-    void *u                 # the average's companion, or NULL
+    void *u                 # the average's accumulator, or NULL
     Py_ssize_t dim
     int kind                # a WeightKind
     int track_norm          # keep sq_v up to date
@@ -91,7 +91,7 @@ cdef inline void svec_recompute_norm(SVec *w) noexcept nogil:
         w.sq_v = array_sq_norm(<const float64_t *> w.v, w.dim)
 
 
-cdef inline void svec_settle_average(SVec *w) noexcept nogil:
+cdef inline void svec_flush_average(SVec *w) noexcept nogil:
     """Move S*v into u, so that v and s may change freely: (S*v - u) stays."""
     if w.u == NULL or w.avg_scale == 0.0:
         return
@@ -104,7 +104,7 @@ cdef inline void svec_settle_average(SVec *w) noexcept nogil:
 
 cdef inline void svec_fold(SVec *w) noexcept nogil:
     """Bring the scale back to 1 without changing w."""
-    svec_settle_average(w)
+    svec_flush_average(w)
     if w.scale != 1.0:
         if w.kind == WEIGHT_F32:
             array_scale(<float32_t *> w.v, w.dim, w.scale)
@@ -116,7 +116,7 @@ cdef inline void svec_fold(SVec *w) noexcept nogil:
 
 cdef inline void svec_reset(SVec *w) noexcept nogil:
     """w = 0.  The average keeps the iterates it has counted."""
-    svec_settle_average(w)
+    svec_flush_average(w)
     if w.kind == WEIGHT_F32:
         array_clear(<float32_t *> w.v, w.dim)
     else:

@@ -26,7 +26,7 @@
 # - all columns are at the same row whenever the loop returns;
 # - a step that would overflow is not made, and none of its row's other steps either (but on
 #   the fused path, whose model cannot be used after a failure).
-from libc.math cimport fabs, isfinite, sqrt
+from libc.math cimport INFINITY, fabs, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
 
 from osvm.linear.mini_batch cimport take_into_batch
@@ -34,7 +34,8 @@ from osvm.linear.model cimport (
     AHEAD, DONE, NOT_FINITE, STEP_TOO_LARGE, Examples, LinearModel, Options, Record,
 )
 from osvm.linear.step_guard cimport (
-    bounded, bounded_sq_norm, clamp_shrink, intercept_step, row_largest, step_limit, steps_fit,
+    bounded, bounded_sq_norm, clamp_shrink, intercept_step, loss_slope, row_largest, step_fits,
+    step_limit, steps_fit,
 )
 from osvm.core.loss cimport LOSS_HINGE, Loss, hinge, loss_value_xi, mloss_value_xi
 from osvm.core.row cimport (
@@ -43,6 +44,7 @@ from osvm.core.row cimport (
 )
 from osvm.core.smat cimport (
     SMat, smat_average_dot, smat_dot_ahead, smat_fold, smat_project_one, smat_rescale_column,
+    smat_shrink,
 )
 from osvm.core.smat_step cimport PendingUpdate, smat_flush, smat_step
 from osvm.core.step cimport Step, step_next
@@ -62,6 +64,18 @@ cdef extern from "../_c/search.h" nogil:
         const double *eta0_b
     int osvm_search_step(const osvm_candidates *a, Py_ssize_t n, double y, double t,
                          double example, double with_b, double limit, double low, double high)
+    bint osvm_search_dot_f32_i32(const float *x, const int32_t *j, Py_ssize_t n, const float *v,
+                                 Py_ssize_t K, const int32_t *next, Py_ssize_t n_next,
+                                 const double *scale, double row_scale, float *work, double *f)
+    bint osvm_search_dot_f32_i64(const float *x, const int64_t *j, Py_ssize_t n, const float *v,
+                                 Py_ssize_t K, const int64_t *next, Py_ssize_t n_next,
+                                 const double *scale, double row_scale, float *work, double *f)
+    bint osvm_search_dot_f64_i32(const double *x, const int32_t *j, Py_ssize_t n, const double *v,
+                                 Py_ssize_t K, const int32_t *next, Py_ssize_t n_next,
+                                 const double *scale, double row_scale, double *work, double *f)
+    bint osvm_search_dot_f64_i64(const double *x, const int64_t *j, Py_ssize_t n, const double *v,
+                                 Py_ssize_t K, const int64_t *next, Py_ssize_t n_next,
+                                 const double *scale, double row_scale, double *work, double *f)
     bint osvm_search_axpy_f32_i32(const float *x, const int32_t *j, Py_ssize_t n, const double *c,
                                   const double *scale, double row_scale, Py_ssize_t K,
                                   float *work, float *v)
@@ -168,6 +182,26 @@ cdef inline void dot_columns(const SMat *w, const Row *row, double *f,
     """f[k] = w_k . row, fetching the weights of row `later`; none for dense rows."""
     cdef Py_ssize_t k, stride = w.n_out * (4 if w.kind == WEIGHT_F32 else 8)
     cdef const char *weights
+    if w.kind == WEIGHT_F32 and row.kind == ROW_F32_I32 and osvm_search_dot_f32_i32(
+            <const float *> row.values, <const int32_t *> row.indices, row.count,
+            <const float *> w.v, w.n_out, <const int32_t *> later.indices, later.count, w.scale,
+            row.scale, <float *> w.work, f):
+        return
+    if w.kind == WEIGHT_F32 and row.kind == ROW_F32_I64 and osvm_search_dot_f32_i64(
+            <const float *> row.values, <const int64_t *> row.indices, row.count,
+            <const float *> w.v, w.n_out, <const int64_t *> later.indices, later.count, w.scale,
+            row.scale, <float *> w.work, f):
+        return
+    if w.kind != WEIGHT_F32 and row.kind == ROW_F64_I32 and osvm_search_dot_f64_i32(
+            <const double *> row.values, <const int32_t *> row.indices, row.count,
+            <const double *> w.v, w.n_out, <const int32_t *> later.indices, later.count, w.scale,
+            row.scale, <double *> w.work, f):
+        return
+    if w.kind != WEIGHT_F32 and row.kind == ROW_F64_I64 and osvm_search_dot_f64_i64(
+            <const double *> row.values, <const int64_t *> row.indices, row.count,
+            <const double *> w.v, w.n_out, <const int64_t *> later.indices, later.count, w.scale,
+            row.scale, <double *> w.work, f):
+        return
     smat_dot_ahead(w, row, f, later)
     for k in range(row.count, later.count):     # what that has not fetched
         weights = <const char *> w.v + row_index(later, k) * stride
@@ -295,19 +329,30 @@ cdef inline void read_steps(const Columns *s, double *eta, double *eta_b,
                             double *shrink) noexcept nogil:
     """Each column's step sizes for the next example."""
     cdef Py_ssize_t k, q
-    cdef Group *group = s.groups
+    cdef double one_eta = 0.0, one_eta_b = 0.0, one_shrink = 0.0
     if s.candidates != NULL:
-        read_candidates(s, group.t + 1.0, eta, eta_b, shrink)
+        read_candidates(s, s.groups.t + 1.0, eta, eta_b, shrink)
         return
     for q in range(s.n_groups):
         read_group(s, &s.groups[q])
-    if s.n_groups == 1:
-        for k in range(s.w.n_out):
-            eta[k], eta_b[k], shrink[k] = group.eta, group.eta_b, group.shrink
+    if s.n_groups == 1:             # `step_columns` needs them rarely
         return
+    q = -1
     for k in range(s.w.n_out):
-        group = &s.groups[s.group_of[k]]
-        eta[k], eta_b[k], shrink[k] = group.eta, group.eta_b, group.shrink
+        if s.group_of[k] != q:      # groups are mostly runs of columns
+            q = s.group_of[k]
+            one_eta, one_eta_b = s.groups[q].eta, s.groups[q].eta_b
+            one_shrink = s.groups[q].shrink
+        eta[k], eta_b[k], shrink[k] = one_eta, one_eta_b, one_shrink
+
+
+cdef inline void spread_step(const Group *group, Py_ssize_t K, double *eta,
+                             double *eta_b) noexcept nogil:
+    """The step sizes of the one group that all columns belong to, column by column."""
+    cdef Py_ssize_t k
+    cdef double a = group.eta, b = group.eta_b
+    for k in range(K):
+        eta[k], eta_b[k] = a, b
 
 
 cdef inline void weigh_labels(const Columns *s, Py_ssize_t i, double c, const Row *row,
@@ -405,9 +450,14 @@ cdef inline void average_columns(const Columns *s) noexcept nogil:
                 smat_fold(w, k)
     if s.xi_source != XI_SET:       # one count for all columns
         w.avg_count += 1.0
+    if s.n_groups == 1:
+        for k in range(w.n_out):
+            w.avg_scale[k] += w.scale[k]
+        for k in range(w.n_out):
+            s.b_sum[k] += s.b[k]
+        return
     for k in range(w.n_out):
-        if s.n_groups > 1:
-            on = groups[s.group_of[k]].counts
+        on = groups[s.group_of[k]].counts
         w.avg_scale[k] += on * w.scale[k]
         s.b_sum[k] += on * s.b[k]
 
@@ -427,22 +477,40 @@ cdef inline void finish_step(const Columns *s, double *c, const Row *row,
         s.groups[q].t += 1.0
 
 
-cdef inline int step_columns(const Columns *s, double c, double *xi, const double *eta,
-                             const double *eta_b, const double *shrink, const Row *row,
-                             double limit, PendingUpdate *pending) noexcept nogil:
-    """One step of every column with the row's weight c; xi becomes the move along the row."""
+cdef inline int step_columns(const Columns *s, double c, double slope, double *xi, double *eta,
+                             double *eta_b, const double *shrink, const Row *row, double limit,
+                             PendingUpdate *pending) noexcept nogil:
+    """One step of every column with the row's weight c; xi becomes the move along the row.
+
+    `slope` bounds |xi|.
+    """
     cdef SMat *w = s.w
+    cdef double *b = s.b
     cdef Py_ssize_t k, q, K = w.n_out
-    cdef double averaged = 0.0
+    cdef double averaged = 0.0, one_eta = s.groups.eta * c, one_eta_b = s.groups.eta_b * c
     for q in range(s.n_groups):
         averaged = s.groups[q].averaged if s.groups[q].averaged > averaged else averaged
+    if s.n_groups == 1 and s.candidates == NULL:    # one step size for all
+        if not step_fits(s.groups.eta, c * slope, w.low, 1.0 + averaged * w.high, limit):
+            spread_step(s.groups, K, eta, eta_b)
+            if not steps_fit(w, eta, xi, c, averaged, limit) and not steps_fit(
+                    w, eta, xi, c, averaged, step_limit(w.kind, row_largest(row))):
+                return STEP_TOO_LARGE
+        smat_shrink(w, s.groups.shrink)
+        if s.options.fit_intercept:
+            for k in range(K):
+                b[k] -= one_eta_b * xi[k]
+        for k in range(K):
+            xi[k] *= -one_eta
+        finish_step(s, xi, row, pending)
+        return DONE
     if not steps_fit(w, eta, xi, c, averaged, limit) and not steps_fit(
             w, eta, xi, c, averaged, step_limit(w.kind, row_largest(row))):
         return STEP_TOO_LARGE
     shrink_columns(w, shrink)
     if s.options.fit_intercept:
         for k in range(K):
-            s.b[k] -= eta_b[k] * c * xi[k]
+            b[k] -= eta_b[k] * c * xi[k]
     for k in range(K):
         xi[k] *= -eta[k] * c
     finish_step(s, xi, row, pending)
@@ -481,6 +549,7 @@ cdef inline int learn_columns(Columns *s, const Examples *examples, Py_ssize_t *
     cdef double limit = step_limit(w.kind, examples.largest), c
     cdef bint weighs = s.xi_source == XI_SET and (
         s.sets.class_weight != NULL or s.sets.curvature > 0.0)
+    cdef double slope = INFINITY if weighs else loss_slope(&s.loss)
     cdef const int32_t *every = s.candidates.every if s.candidates != NULL else NULL
     cdef bint fused = s.xi_source == XI_BINARY and s.loss.kind == LOSS_HINGE \
         and s.candidates.inverse_time
@@ -536,16 +605,19 @@ cdef inline int learn_columns(Columns *s, const Examples *examples, Py_ssize_t *
                 group.t = s.batch.t
             else:
                 if weighs:
+                    if s.n_groups == 1:
+                        spread_step(group, K, eta, eta_b)
                     weigh_labels(s, i, c, row, eta, eta_b, pending.c, xi)
                     c = 1.0
-                status = step_columns(s, c, xi, eta, eta_b, shrink, row, limit, &pending)
+                status = step_columns(s, c, slope, xi, eta, eta_b, shrink, row, limit,
+                                      &pending)
             if status != DONE:
                 break
             count_losses(s, examples, i, f, value)
         for q in range(s.n_groups):
             s.groups[q].seen += 1.0
         if record.eta != NULL:
-            record.eta[n - start] = eta[0]
+            record.eta[n - start] = group.eta
             record.loss[n - start] = value[0]
             record.error[n - start] = s.error_sum[0] / group.seen
         at[0] = n + 1

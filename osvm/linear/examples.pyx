@@ -1,8 +1,8 @@
 """Which examples are visited, in which order and with which weight.
 
-`full` and `windowed` are orders.  A uniform permutation of the rows misses the cache at every row and costs more
-than the arithmetic.  `windowed` is random enough for data sorted by class and
-kind to the cache: blocks of 16 neighbouring rows are permuted, and the rows of each
+`full` and `windowed` are orders.  A uniform permutation of the rows misses the cache at every
+row and costs more than the arithmetic.  `windowed` is random enough for data sorted by class
+and kind to the cache: blocks of 16 neighbouring rows are permuted, and the rows of each
 window of 64 such blocks are mixed at random.  Each block's own rows stay in their
 order, so that neighbours, which share cache lines and pages, are used soon after each
 other (a sixth quicker than a permutation of the window).  Larger blocks are hardly

@@ -22,7 +22,7 @@ from osvm._input.schema import Schema, meta_schema, sgd_schema
 from osvm.linear import scores as scores_loop
 from osvm.linear.examples import bounded_weight, full, sq_norm, windowed
 from osvm.linear.learner import SGDLearner
-from osvm.linear.platt import Platt
+from osvm.linear.scores import Platt
 from osvm.linear.smd import SMDLearner
 from osvm.linear.svmd import SVMDLearner
 from osvm.losses import MultiLoss
