@@ -23,7 +23,7 @@ from asv_bench.common import ROWS, interleaved, news20, pinned, ratio, rcv1_like
 from asv_bench.report import Report, make_parser
 from osvm import LinearClassifier
 from osvm._input.validate import check_X
-from osvm.linear.order import full, windowed
+from osvm.linear.examples import full, windowed
 from osvm.model_selection import one_pass_search
 
 REG = 1e-4

@@ -1,4 +1,4 @@
-/* One example for many candidates at once: what osvm/linear/search.pyx does besides the weights.
+/* One example for many candidates at once: what osvm/linear/columns.pxd does besides the weights.
  *
  * The hinge with steps 1 / (reg (t0 + t)), one output per candidate, without a branch.
  */

@@ -1,23 +1,23 @@
-# A step of K outputs whose average is told of it one example later.
+# A step of K outputs whose average is updated one example later.
 #
-# The average's companion u takes part in no score.  A loop that changes it only when the
+# The average's accumulator u takes part in no score.  A loop that changes it only when the
 # next example's scores are known gives the memory time to fetch what is to be changed,
 # which is as much again as the weights themselves.  The order of changes is kept, and
 # with it every bit of what smat_axpy gives.
 #
-#     smat_step(w, c, x, &debt)       instead of smat_axpy(w, c, x)
-#     smat_settle(w, &debt)           before anything else changes or reads W's average
+#     smat_step(w, c, x, &pending)    instead of smat_axpy(w, c, x)
+#     smat_flush(w, &pending)         before anything else changes or reads W's average
 #
-# `x` must live until then.  The arrays of a Debt belong to the caller.
+# `x` must live until then.  The arrays of a PendingUpdate belong to the caller.
 from osvm.core.row_all cimport (
     is_few, row_axpy_all, row_axpy_few, row_axpy_one, row_fetch_all,
 )
 from osvm.core.typedefs cimport WEIGHT_F32, Row, SMat, float32_t, float64_t
 
-cdef struct Debt:
+cdef struct PendingUpdate:
     double *c                   # room for n_out coefficients
     Py_ssize_t *active          # and for the outputs that they belong to
-    Py_ssize_t n_active         # 0: nothing is owed
+    Py_ssize_t n_active         # 0: nothing is pending
     Row x
 
 
@@ -61,38 +61,39 @@ cdef inline void axpy_active(SMat *w, void *v, const double *c, const Py_ssize_t
         row_axpy_all(x, <const float64_t *> w.work, w.n_out, <float64_t *> v)
 
 
-cdef inline void smat_settle(SMat *w, Debt *debt) noexcept nogil:
-    """Tell the average of the step before."""
-    if debt.n_active > 0:
-        axpy_active(w, w.u, debt.c, debt.active, debt.n_active, &debt.x, NULL)
-        debt.n_active = 0
+cdef inline void smat_flush(SMat *w, PendingUpdate *pending) noexcept nogil:
+    """Make the average's pending update."""
+    if pending.n_active > 0:
+        axpy_active(w, w.u, pending.c, pending.active, pending.n_active, &pending.x, NULL)
+        pending.n_active = 0
 
 
-cdef inline void smat_step(SMat *w, const double *c, const Row *x, Debt *debt) noexcept nogil:
-    """w_k += c[k] x for every output; what the average is to be told goes to `debt`.
+cdef inline void smat_step(SMat *w, const double *c, const Row *x,
+                           PendingUpdate *pending) noexcept nogil:
+    """w_k += c[k] x for every output; the average's update goes to `pending`.
 
-    A column changes by the same bits whichever way is taken, and so whatever the other
+    A column changes by the same bits whichever branch is taken, and so whatever the other
     columns are.
     """
-    cdef Py_ssize_t k, m, n_active = find_active(c, w.n_out, debt.active)
-    debt.n_active = 0
+    cdef Py_ssize_t k, m, n_active = find_active(c, w.n_out, pending.active)
+    pending.n_active = 0
     if n_active == 0:
         return
     for m in range(n_active):
-        k = debt.active[m]
-        debt.c[m] = c[k] / w.scale[k] * x.scale
+        k = pending.active[m]
+        pending.c[m] = c[k] / w.scale[k] * x.scale
     if w.track_norm:            # column by column
         for m in range(n_active):
-            k = debt.active[m]
+            k = pending.active[m]
             if w.kind == WEIGHT_F32:
                 row_axpy_one(x, c[k] / w.scale[k], w.n_out, <float32_t *> w.v + k, &w.sq_v[k])
             else:
                 row_axpy_one(x, c[k] / w.scale[k], w.n_out, <float64_t *> w.v + k, &w.sq_v[k])
     else:
-        axpy_active(w, w.v, debt.c, debt.active, n_active, x, w.u if w.averaging else NULL)
+        axpy_active(w, w.v, pending.c, pending.active, n_active, x, w.u if w.averaging else NULL)
     if w.averaging:
         for m in range(n_active):
-            k = debt.active[m]
-            debt.c[m] = c[k] / w.scale[k] * w.avg_scale[k] * x.scale
-        debt.n_active = n_active
-        debt.x = x[0]
+            k = pending.active[m]
+            pending.c[m] = c[k] / w.scale[k] * w.avg_scale[k] * x.scale
+        pending.n_active = n_active
+        pending.x = x[0]

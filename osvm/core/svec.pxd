@@ -78,7 +78,7 @@ cdef inline void svec_recompute_norm(SVec *w) noexcept nogil:
         w.sq_v = array_sq_norm(<const float64_t *> w.v, w.dim)
 
 
-cdef inline void svec_settle_average(SVec *w) noexcept nogil:
+cdef inline void svec_flush_average(SVec *w) noexcept nogil:
     """Move S*v into u, so that v and s may change freely: (S*v - u) stays."""
     if w.u == NULL or w.avg_scale == 0.0:
         return
@@ -91,7 +91,7 @@ cdef inline void svec_settle_average(SVec *w) noexcept nogil:
 
 cdef inline void svec_fold(SVec *w) noexcept nogil:
     """Bring the scale back to 1 without changing w."""
-    svec_settle_average(w)
+    svec_flush_average(w)
     if w.scale != 1.0:
         if w.kind == WEIGHT_F32:
             array_scale(<float32_t *> w.v, w.dim, w.scale)
@@ -103,7 +103,7 @@ cdef inline void svec_fold(SVec *w) noexcept nogil:
 
 cdef inline void svec_reset(SVec *w) noexcept nogil:
     """w = 0.  The average keeps the iterates it has counted."""
-    svec_settle_average(w)
+    svec_flush_average(w)
     if w.kind == WEIGHT_F32:
         array_clear(<float32_t *> w.v, w.dim)
     else:

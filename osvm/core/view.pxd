@@ -23,7 +23,7 @@ cdef inline int rows_view_csr(Rows *X, object csr) except -1:
     from copy import copy
     cdef Py_ssize_t n_rows, n_features
     cdef size_t values, indices, indptr
-    copy(csr).check_format(full_check=True)  # of a twin: it would put other arrays into csr
+    copy(csr).check_format(full_check=True)  # of a copy: it would put other arrays into csr
     n_rows, n_features = csr.shape
     for array in (csr.data, csr.indices, csr.indptr):
         if not array.flags.c_contiguous:

@@ -25,7 +25,7 @@ from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
 from osvm.linear.dual_fit import fit_dual
 from osvm.linear.learner import SGDLearner
-from osvm.linear.platt import Platt
+from osvm.linear.scores import Platt
 from osvm.linear.state import _STATE
 from osvm.linear.training import Plan
 from osvm.taxonomy import Taxonomy

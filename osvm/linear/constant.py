@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from osvm._input.rows import RowSource
 from osvm.exceptions import ConvergenceWarning
+from osvm.linear.examples import take_rows
 from osvm.linear.first_step import some_rows
 from osvm.linear.learner import SGDLearner
-from osvm.linear.sample import take_rows
 from osvm.linear.training import Plan
 
 Array = npt.NDArray[Any]

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._input.rows import RowSource
-from osvm.linear.sample import take_rows
+from osvm.linear.examples import take_rows
 from osvm.linear.training import Plan, learn, objective
 from osvm.schedules import Bottou
 

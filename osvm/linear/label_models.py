@@ -1,6 +1,6 @@
 """The binary models of many labels, trained in one pass over the rows.
 
-`LabelModels` holds what `osvm.linear.label_block` learns, with each label's plan; the models
+`LabelModels` holds what `osvm.linear.columns` learns, with each label's plan; the models
 of single labels (`LinearClassifier`) go in and come out bit for bit, which is how they
 are saved.
 
@@ -19,8 +19,8 @@ import numpy.typing as npt
 from osvm._input.labels import LabelIndex, RunningBalance
 from osvm._input.rows import RowSource
 from osvm.linear.classifier import LinearClassifier
+from osvm.linear.columns import LabelBlock
 from osvm.linear.first_step import Sample, first_step_trials, with_intercept_step
-from osvm.linear.label_block import LabelBlock
 from osvm.linear.learner import SGDLearner
 from osvm.linear.training import Plan, visiting_order
 from osvm.linear.weights import ScaledMatrix
@@ -193,24 +193,24 @@ def _block(
     seen: Array | None = None,
     averaged: Array | None = None,
 ) -> LabelBlock:
-    """A block whose labels share clocks where their t0, examples and averages agree."""
+    """A block whose labels share a schedule state where their t0, examples and averages agree."""
     seen = np.zeros(len(plans)) if seen is None else seen
     averaged = np.zeros(len(plans)) if averaged is None else averaged
     places: dict[tuple[Any, ...], int] = {}
-    clocks: list[tuple[Any, float, float, float]] = []
-    clock_of = []
+    groups: list[tuple[Any, float, float, float]] = []
+    group_of = []
     for plan, t, n in zip(plans, seen.tolist(), averaged.tolist()):
         key = (plan.t0, plan.intercept_step, t, n)
         if key not in places:
-            places[key] = len(clocks)
-            clocks.append((plan.step_spec(), plan.intercept_eta0, t, n))
-        clock_of.append(places[key])
+            places[key] = len(groups)
+            groups.append((plan.step_spec(), plan.intercept_eta0, t, n))
+        group_of.append(places[key])
     plan = plans[0]
     return LabelBlock(
         weights,
         plan.loss.spec(),
-        clocks,
-        clock_of,
+        groups,
+        group_of,
         reg=plan.reg,
         radius=plan.radius,
         average_from=plan.average_from,

@@ -18,14 +18,15 @@ Invariants
 - with mini-batches, gradients are summed in `grad` and the step is made when
   the batch is full, or by `flush`.
 
-The loops are in one_output.pxd (one output), one_output_sparse.pxd (its fast path) and
-columns.pxd (K outputs), mini-batches in mini_batch.pxd.
+The loops are in one_output.pxd (one output) and columns.pxd (K outputs), mini-batches in
+mini_batch.pxd, bounds of steps and weights in step_guard.pxd.
 """
 import numpy as np
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
 
 from osvm._input.scan import largest_magnitude
 from osvm._input.schema import sgd_schema
@@ -33,29 +34,23 @@ from osvm._input.schema import sgd_schema
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.linear.model cimport (
-    DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, NOT_FINITE, LinearModel, Options, Record,
+    DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, Examples, LinearModel, Options, pointer,
+    raise_status,
 )
 from osvm.linear.mini_batch cimport apply_batch
-from osvm.linear.columns cimport learn_multi
-from osvm.linear.weight_bound cimport intercept_reach, reach_after, rho_at
-from osvm.linear.one_output cimport learn_scalar
-from osvm.linear.steps cimport largest_of, loss_slope
+from osvm.linear.columns cimport SCRATCH_ROWS, learn_classes
+from osvm.linear.one_output cimport learn_one_output
+from osvm.linear.step_guard cimport RunBounds, largest_of, loss_slope, numbers_bound, rho_at
 from osvm.linear.weights cimport SCRATCH, ScaledMatrix, ScaledVector
 from osvm.core.rows cimport rows_get
 from osvm.core.smat cimport smat_average_dot, smat_dot
-from osvm.core.step cimport STEP_BOTTOU, STEP_CONSTANT, step_eta
+from osvm.core.step cimport STEP_BOTTOU, STEP_CONSTANT
 from osvm.core.svec cimport svec_average_dot, svec_dot
-from osvm.core.typedefs cimport Row, Rows, SMat
+from osvm.core.typedefs cimport Row, SMat
 
 
 cdef enum:
     KEEP_GIL = 4096     # multiplications that take less time than giving up the GIL
-
-
-cdef void *pointer(object array) except NULL:
-    """Where a contiguous numpy array of ours keeps its numbers."""
-    cdef size_t where = array.__array_interface__["data"][0]
-    return <void *> where
 
 
 cdef class SGDLearner:
@@ -100,15 +95,15 @@ cdef class SGDLearner:
             track = radius > 0.0
             weights = (ScaledVector(n_features, dtype, track) if n_out == 1
                        else ScaledMatrix(n_features, n_out, dtype, track))
-            self.reach = 0.0
+            self.weight_bound = 0.0
         else:
-            self.reach = -1.0
+            self.weight_bound = -1.0
         self._adopt(weights)
         if average_from >= 0.0:
             weights.reserve_average()
         self.intercept = np.zeros(n_out)
         self.intercept_sum = np.zeros(n_out)
-        self._scratch = np.zeros(3 * n_out)
+        self._scratch = np.zeros(SCRATCH_ROWS * n_out)
         self._active = np.zeros(n_out, np.intp)
         self._bind()
         if batch_size > 1:
@@ -162,7 +157,7 @@ cdef class SGDLearner:
         self.loss_spec = loss       # owns what the struct points at
         self.model.loss = loss.loss
         self.model.step = step.step
-        self.reach = -1.0
+        self.weight_bound = -1.0
 
     cdef _adopt(self, weights):
         cdef ScaledVector vector
@@ -180,9 +175,7 @@ cdef class SGDLearner:
     cdef _bind(self):
         self.model.b = <double *> pointer(self.intercept)
         self.model.b_sum = <double *> pointer(self.intercept_sum)
-        self.model.f = <double *> pointer(self._scratch)
-        self.model.xi = self.model.f + self.model.n_out
-        self.model.owed = self.model.xi + self.model.n_out
+        self.model.scratch = <double *> pointer(self._scratch)
         self.model.active = <Py_ssize_t *> pointer(self._active)
 
     # ------------------------------------------------------------- learning
@@ -207,7 +200,7 @@ cdef class SGDLearner:
             failure).
         curvature : float
             Of the loss, when the weights keep each step within its example
-            (`osvm.linear.step_bound`); else 0.
+            (`osvm.linear.step_guard`); else 0.
 
         Raises
         ------
@@ -220,22 +213,19 @@ cdef class SGDLearner:
         cdef const int32_t[::1] label_view
         cdef double[::1] eta_view, loss_view, error_view
         cdef double[:, ::1] score_view
-        cdef const int64_t *order_at = NULL
-        cdef const double *y = NULL
-        cdef const double *weight = NULL
-        cdef const int32_t *labels = NULL
-        cdef Record at
+        cdef Examples examples
         cdef Py_ssize_t end, chunk, n = X.rows.n_rows, first = start, failed = 0
         cdef int status = DONE
-        cdef double largest
         if X.rows.n_features != self.weights.dim:
             raise ValueError(f"rows have {X.rows.n_features} features, "
                              f"the model {self.weights.dim}")
+        memset(&examples, 0, sizeof(Examples))
+        examples.X = &X.rows
         if order is not None:
             order_view = order
             n = order_view.shape[0]
             if n:
-                order_at = &order_view[0]
+                examples.order = &order_view[0]
         if stop < 0:
             stop = n
         if not 0 <= start <= stop <= n:
@@ -246,60 +236,59 @@ cdef class SGDLearner:
             y_view = targets
             if y_view.shape[0] != X.rows.n_rows:
                 raise ValueError(f"{y_view.shape[0]} targets for {X.rows.n_rows} rows")
-            y = &y_view[0]
+            examples.y = &y_view[0]
         else:
             label_view = targets
             if label_view.shape[0] != X.rows.n_rows:
                 raise ValueError(f"{label_view.shape[0]} labels for {X.rows.n_rows} rows")
-            labels = &label_view[0]
+            examples.labels = &label_view[0]
         if sample_weight is not None:
             weight_view = sample_weight
             if weight_view.shape[0] != X.rows.n_rows:
                 raise ValueError(f"{weight_view.shape[0]} weights for {X.rows.n_rows} rows")
-            weight = &weight_view[0]
-        largest = X.largest if X.largest >= 0.0 else largest_magnitude(X)
-        at.eta = at.loss = at.error = at.score = NULL
+            examples.weight = &weight_view[0]
+        examples.largest = X.largest if X.largest >= 0.0 else largest_magnitude(X)
         if record is not None and "eta" in record:
             eta_view, loss_view, error_view = record["eta"], record["loss"], record["error"]
-            at.eta, at.loss, at.error = &eta_view[0], &loss_view[0], &error_view[0]
+            examples.record.eta, examples.record.loss = &eta_view[0], &loss_view[0]
+            examples.record.error = &error_view[0]
         if record is not None and "score" in record:
             score_view = record["score"]
             if score_view.shape[0] < stop - start or score_view.shape[1] != self.model.n_out:
                 raise ValueError("record['score'] does not fit")
-            at.score = &score_view[0, 0]
+            examples.record.score = &score_view[0, 0]
         chunk = self._mean_count(X)
         saved = None
         if not undo or stop - start == 1:   # one example fails before it changes anything
-            self.reach = -1.0
+            self.weight_bound = -1.0
         elif not self._cannot_fail(
-                stop - start, X.rows.n_rows * (1.0 + chunk), largest,
-                1.0 if weight == NULL else largest_of(weight, X.rows.n_rows), curvature,
-                largest_of(y, X.rows.n_rows) if y != NULL else 1.0):
+                stop - start, X.rows.n_rows * (1.0 + chunk), examples.largest,
+                1.0 if sample_weight is None else largest_of(examples.weight, X.rows.n_rows),
+                curvature,
+                largest_of(examples.y, X.rows.n_rows) if examples.y != NULL else 1.0):
             saved = self.get_state()
-            self.reach = -1.0
+            self.weight_bound = -1.0
         # Signals are looked at between chunks of a few milliseconds; one short row is learnt
         # sooner than the GIL is given up and taken back.
         chunk = max(1, 4_000_000 // (self.model.n_out * (1 + chunk)))
         while start < stop:
             end = min(stop, start + chunk)
             if end - start == 1 and chunk > 1000:
-                status = self._learn(&X.rows, y, labels, order_at, &start, end, weight, largest,
-                                     at)
+                status = self._learn(&examples, &start, end)
             else:
                 with nogil:
-                    status = self._learn(&X.rows, y, labels, order_at, &start, end, weight,
-                                         largest, at)
+                    status = self._learn(&examples, &start, end)
             if status != DONE:
                 failed = order[start] if order is not None else start
                 if saved is not None:
                     self.set_state(*saved)
-                self._complain(status, failed)
-            if at.eta != NULL:
-                at.eta = &eta_view[0] + (start - first) if start < stop else NULL
-                at.loss = &loss_view[0] + (start - first) if start < stop else NULL
-                at.error = &error_view[0] + (start - first) if start < stop else NULL
-            if at.score != NULL and start < stop:
-                at.score = &score_view[start - first, 0]
+                raise_status(self.loss_spec, status, failed)
+            if examples.record.eta != NULL and start < stop:
+                examples.record.eta = &eta_view[0] + (start - first)
+                examples.record.loss = &loss_view[0] + (start - first)
+                examples.record.error = &error_view[0] + (start - first)
+            if examples.record.score != NULL and start < stop:
+                examples.record.score = &score_view[start - first, 0]
             PyErr_CheckSignals()
 
     cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest,
@@ -320,41 +309,31 @@ cdef class SGDLearner:
         target : bound of |y|
         """
         cdef LinearModel *m = &self.model
-        cdef double slope = loss_slope(&m.loss), step, room, score, averaged
-        cdef bint known = self.reach >= 0.0
-        room = 1e30 if self.weights.v.itemsize == 4 else 1e145
-        averaged = 1.0 + n + self.weights.averaged_count
-        if not slope < INFINITY and curvature > 0.0 and m.step.kind == STEP_BOTTOU \
-                and m.options.batch_size == 1:
-            if not known:
-                self.reach = self._size()
-            self.reach = reach_after(&m.step, &m.options, self.reach, m.t, n,
-                                     heaviest * curvature * target * target)
-            score = self.reach * largest * count + intercept_reach(
-                &m.step, &m.options, self.reach, m.t, n)
-            step = max(step_eta(&m.step, m.t + 1.0), m.options.intercept_eta0)
-            step *= curvature * (score + target) * heaviest * max(largest, 1.0)
-            if (self.reach + score + step * averaged) * 1e9 < room:
-                return True
-            self.reach = -1.0       # it may have been known too badly
-            return known and self._cannot_fail(n, count, largest, heaviest, curvature, target)
-        if m.step.kind > STEP_CONSTANT or not slope < INFINITY:
+        cdef RunBounds run
+        cdef bint known = self.weight_bound >= 0.0, curved
+        run.n, run.count, run.largest, run.heaviest = n, count, largest, heaviest
+        run.slope, run.curvature, run.target = loss_slope(&m.loss), curvature, target
+        curved = not run.slope < INFINITY
+        if curved and not (curvature > 0.0 and m.step.kind == STEP_BOTTOU
+                           and m.options.batch_size == 1):
             return False
-        if self.reach < 0.0:
-            self.reach = max(
+        if m.step.kind > STEP_CONSTANT:
+            return False
+        if not known:
+            self.weight_bound = self._size() if curved else max(
                 np.abs(self.weights.v).max() * np.max(np.abs(self.weights.scale)),
                 np.abs(self.intercept).max())
-        step = step_eta(&m.step, m.t + 1.0)
-        if m.options.intercept_eta0 > step:
-            step = m.options.intercept_eta0
-        step *= slope * heaviest
-        self.reach += n * step * max(largest, 1.0)
-        score = self.reach * (1.0 + largest * count)
-        # v is w over its scale, which is 1e-9 or more
-        return (score + step * max(largest, 1.0) * averaged) * 1e9 < room
+        if numbers_bound(&m.step, &m.options, &run, m.t, self.weights.averaged_count,
+                         &self.weight_bound) < (
+                1e30 if self.weights.v.itemsize == 4 else 1e145):
+            return True
+        if not curved or not known:
+            return False
+        self.weight_bound = -1.0        # the bound may have been too large: measure it
+        return self._cannot_fail(n, count, largest, heaviest, curvature, target)
 
     cdef double _size(self):
-        """sqrt(||w||^2 + rho b^2), the largest of all outputs (osvm/linear/weight_bound.pxd)."""
+        """sqrt(||w||^2 + rho b^2), the largest of all outputs (osvm/linear/step_guard.pxd)."""
         cdef LinearModel *m = &self.model
         v = self.weights.v.reshape(self.weights.dim, m.n_out)
         sq = np.square(v, dtype=np.float64).sum(axis=0) * self.weights.scale ** 2
@@ -369,22 +348,11 @@ cdef class SGDLearner:
         rows_get(&X.rows, X.rows.n_rows - 1, &last)
         return (<const char *> last.values - <const char *> X.rows.values) // (4 * X.rows.n_rows)
 
-    def _complain(self, int status, Py_ssize_t row):
-        self.loss_spec.raise_error()
-        if status == NOT_FINITE:
-            raise FloatingPointError(
-                f"the loss is not finite at row {row}: scale the features (for example to unit "
-                "norm) or the targets, or lower the step size")
-        raise FloatingPointError(
-            f"the step at row {row} would overflow the weights: scale the features (for example "
-            "to unit norm), raise reg or lower eta0")
-
-    cdef int _learn(self, const Rows *X, const double *y, const int32_t *labels,
-                    const int64_t *order, Py_ssize_t *at, Py_ssize_t stop, const double *weight,
-                    double largest, Record record) noexcept nogil:
+    cdef int _learn(self, const Examples *examples, Py_ssize_t *at,
+                    Py_ssize_t stop) noexcept nogil:
         if self.model.n_out == 1:
-            return learn_scalar(&self.model, X, y, order, at, stop, weight, largest, record)
-        return learn_multi(&self.model, X, labels, order, at, stop, weight, largest, record)
+            return learn_one_output(&self.model, examples, at, stop)
+        return learn_classes(&self.model, examples, at, stop)
 
     def flush(self):
         """Make the step of a batch that is not full; the end of an epoch calls it."""
@@ -465,10 +433,10 @@ cdef class SGDLearner:
 
     def frozen_average(self):
         """A learner whose plain weights are this one's average, for prediction."""
-        cdef SGDLearner twin = self._like(None)
-        twin.weights.set_array(self.weights.array(averaged=True))
-        twin.intercept[:] = self.average_intercept()
-        return twin
+        cdef SGDLearner copied = self._like(None)
+        copied.weights.set_array(self.weights.array(averaged=True))
+        copied.intercept[:] = self.average_intercept()
+        return copied
 
     def average_intercept(self):
         """The averaged intercepts; the last ones while nothing has been averaged."""
@@ -480,17 +448,17 @@ cdef class SGDLearner:
     cdef SGDLearner _like(self, weights, Py_ssize_t n_out=0):
         """A learner with the same options and given (or zero) weights."""
         cdef StepSpec step = StepSpec.__new__(StepSpec, 0)
-        cdef SGDLearner twin
+        cdef SGDLearner copied
         cdef Options options = self.model.options
         step.step = self.model.step
-        twin = SGDLearner(
+        copied = SGDLearner(
             self.weights.dim, n_out or self.model.n_out, self.weights.v.dtype, self.loss_spec,
             step, reg=options.reg, radius=options.radius,
             average_from=options.average_from if weights is not None else -1.0,
             intercept_eta0=options.intercept_eta0, batch_size=options.batch_size,
             fit_intercept=options.fit_intercept, weights=weights)
-        twin.model.options.error_kind = options.error_kind
-        return twin
+        copied.model.options.error_kind = options.error_kind
+        return copied
 
     def get_state(self):
         """(scalars, arrays): everything learnt, for `set_state` of an equal learner."""
@@ -514,7 +482,7 @@ cdef class SGDLearner:
         self._adopt(cls.from_state(
             {name[2:]: value for name, value in scalars.items() if name.startswith("w_")},
             {name[2:]: value for name, value in arrays.items() if name.startswith("w_")}))
-        self.reach = -1.0
+        self.weight_bound = -1.0
         for name in ("intercept", "intercept_sum"):
             getattr(self, name)[:] = arrays[name]
         self.model.t, self.model.seen = scalars["t"], scalars["seen"]
@@ -527,7 +495,7 @@ cdef class SGDLearner:
             self._touched[:touched.size] = touched
             self.model.n_touched = touched.size
             self.model.pending = scalars["pending"]
-            self.model.batch_pull = float(np.abs(arrays["grad"]).max(initial=0.0))
+            self.model.batch_bound = float(np.abs(arrays["grad"]).max(initial=0.0))
             self.model.touched_all = scalars["touched_all"]
 
     def schema(self):
@@ -539,9 +507,9 @@ cdef class SGDLearner:
 
     def copy(self):
         """An independent copy, bit for bit."""
-        cdef SGDLearner twin = self._like(self.weights.copy())
-        twin.set_state(*self.get_state())
-        return twin
+        cdef SGDLearner copied = self._like(self.weights.copy())
+        copied.set_state(*self.get_state())
+        return copied
 
     def with_outputs(self, Py_ssize_t n_out):
         """A learner with more outputs: the old ones as they are, the new ones zero."""
@@ -567,5 +535,5 @@ cdef class SGDLearner:
             wide._touched[:] = self._touched
             wide.model.n_touched = self.model.n_touched
             wide.model.touched_all = self.model.touched_all
-            wide.model.pending, wide.model.batch_pull = self.model.pending, self.model.batch_pull
+            wide.model.pending, wide.model.batch_bound = self.model.pending, self.model.batch_bound
         return wide

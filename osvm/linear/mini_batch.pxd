@@ -5,15 +5,15 @@
 #
 # Invariants
 # - `grad` is zero outside of `touched[:n_touched]`, or anywhere with `touched_all`;
-# - entries of `grad` are at most `batch_pull`, for which a step is sure to fit;
+# - entries of `grad` are at most `batch_bound`, for which a step is sure to fit;
 # - the state of a pending batch is part of the learner's, so that calls may cut it.
-from libc.math cimport sqrt
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from osvm.linear.model cimport DONE, STEP_TOO_LARGE, LinearModel
-from osvm.linear.one_output_sparse cimport clamp_shrink, fits, row_largest, step_limit
-from osvm.linear.steps cimport after_step, fits_all, largest_of
+from osvm.linear.model cimport DONE, STEP_TOO_LARGE, LinearModel, after_step
+from osvm.linear.step_guard cimport (
+    clamp_shrink, intercept_step, largest_of, row_largest, step_fits, weight_room,
+)
 from osvm.core.row cimport row_axpy
 from osvm.core.row_all cimport row_axpy_all
 from osvm.core.rows cimport row_index
@@ -30,15 +30,19 @@ cdef inline void clear(void *array, Py_ssize_t n, int kind) noexcept nogil:
     memset(array, 0, n * (4 if kind == WEIGHT_F32 else 8))
 
 
-cdef inline bint fits_batch(LinearModel *model, double pull) noexcept nogil:
-    """Whether a gradient with entries up to `pull` can be summed, and a step made."""
+cdef inline bint fits_batch(LinearModel *model, double bound) noexcept nogil:
+    """Whether a gradient with entries up to `bound` can be summed, and a step made."""
     cdef double eta = step_next(&model.step, model.t + 1.0)
     cdef double limit
+    cdef Py_ssize_t k
     if model.vec != NULL:
-        limit = step_limit(model.vec.kind, 1.0)
-        return pull < limit and fits(eta, pull, model.vec, limit)
-    limit = step_limit(model.mat.kind, 1.0)
-    return pull < limit and fits_all(eta, pull, model.mat, limit)
+        limit = weight_room(model.vec.kind)
+        return bound < limit and step_fits(eta, bound, model.vec.scale, model.vec.avg_scale, limit)
+    limit = weight_room(model.mat.kind)
+    for k in range(model.n_out):
+        if not step_fits(eta, bound, model.mat.scale[k], model.mat.avg_scale[k], limit):
+            return False
+    return bound < limit
 
 
 cdef inline void sum_gradient(LinearModel *model, const Row *row, const double *xi,
@@ -155,16 +159,14 @@ cdef inline void apply_batch(LinearModel *model) noexcept nogil:
             add_gradient(model, <float64_t *> model.grad, <float64_t *> model.mat.v,
                          <float64_t *> model.mat.u, c)
     if model.options.fit_intercept:
-        eta_b = eta
-        if model.options.intercept_eta0 > 0.0:
-            eta_b = model.options.intercept_eta0 / sqrt(model.t)
+        eta_b = intercept_step(&model.options, model.t, eta)
         for k in range(model.n_out):
             model.b[k] -= eta_b / model.pending * model.grad_b[k]
             model.grad_b[k] = 0.0
     model.n_touched = 0
     model.touched_all = False
     model.pending = 0.0
-    model.batch_pull = 0.0
+    model.batch_bound = 0.0
     after_step(model)
 
 
@@ -172,15 +174,15 @@ cdef inline int take_into_batch(LinearModel *model, const Row *row, const double
                                 double largest) noexcept nogil:
     """Sum one example's gradient, and make the step when the batch is full.
 
-    The pulls of the examples add up to a bound of the step, so that an example
+    The bounds of the examples add up to a bound of the step, so that an example
     that would overflow it is refused before anything changes.
     """
     cdef double size = c * largest_of(xi, model.n_out)
-    if not fits_batch(model, model.batch_pull + size * largest):
+    if not fits_batch(model, model.batch_bound + size * largest):
         largest = row_largest(row)
-        if not fits_batch(model, model.batch_pull + size * largest):
+        if not fits_batch(model, model.batch_bound + size * largest):
             return STEP_TOO_LARGE
-    model.batch_pull += size * largest
+    model.batch_bound += size * largest
     sum_gradient(model, row, xi, c)
     if model.pending >= model.options.batch_size:
         apply_batch(model)

@@ -2,9 +2,16 @@
 #
 # `SGDLearner` (osvm/linear/learner.pyx) owns the memory behind the pointers; the loops
 # (one_output, columns, mini_batch) are handed this struct and know no Python object.
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
-from osvm.core.typedefs cimport Loss, SMat, SVec, Step
+from osvm.core.smat cimport smat_count_average, smat_project_one, smat_start_average
+from osvm.core.svec cimport svec_count_average, svec_project, svec_start_average
+from osvm.core.typedefs cimport Loss, Rows, SMat, SVec, Step
+
+# How far loops look ahead; four rows hide the memory's latency.
+cdef enum:
+    AHEAD = 4
+    RING = 8                # rows looked up and not used yet; a power of two above AHEAD
 
 cdef enum Status:
     DONE = 0
@@ -32,6 +39,16 @@ cdef struct Record:
     double *error
     double *score           # n_out per example, as prediction would give them
 
+# The examples of one call; the loops visit them from `at` to `stop`.
+cdef struct Examples:
+    const Rows *X
+    const double *y         # targets of one output, or
+    const int32_t *labels   # class codes of several
+    const int64_t *order    # row numbers; NULL: the order of the rows
+    const double *weight    # NULL: 1
+    double largest          # bound of the rows' |x|; 0: their values may be anything
+    Record record
+
 cdef struct LinearModel:
     Options options
     Loss loss
@@ -46,10 +63,8 @@ cdef struct LinearModel:
     double loss_sum         # over the examples seen
     double error_sum
     # scratch of the training loop
-    double *f               # scores and derivatives of one example
-    double *xi
-    double *owed            # coefficients of the step that the average has not seen yet
-    Py_ssize_t *active      # and their outputs
+    double *scratch         # several outputs: see `Columns`
+    Py_ssize_t *active
     # mini-batches: the sum of gradients and where it is not zero
     void *grad
     double *grad_b
@@ -58,4 +73,44 @@ cdef struct LinearModel:
     Py_ssize_t n_touched
     bint touched_all
     double pending          # examples summed
-    double batch_pull       # bound of the summed gradient's entries
+    double batch_bound      # bound of the summed gradient's entries
+
+
+cdef inline void after_step(LinearModel *model) noexcept nogil:
+    """Project, then count the iterate."""
+    cdef Py_ssize_t k
+    if model.options.radius > 0.0:
+        if model.vec != NULL:
+            svec_project(model.vec, model.options.radius)
+        else:
+            for k in range(model.n_out):
+                smat_project_one(model.mat, k, model.options.radius)
+    if model.options.average_from >= 0.0 and model.seen >= model.options.average_from:
+        if model.vec != NULL:
+            if not model.vec.averaging:
+                svec_start_average(model.vec, model.vec.u)
+            svec_count_average(model.vec)
+        else:
+            if not model.mat.averaging:
+                smat_start_average(model.mat, model.mat.u)
+            smat_count_average(model.mat)
+        for k in range(model.n_out):
+            model.b_sum[k] += model.b[k]
+
+
+cdef inline void *pointer(object array) except NULL:
+    """Where a contiguous numpy array of ours keeps its numbers."""
+    cdef size_t where = array.__array_interface__["data"][0]
+    return <void *> where
+
+
+cdef inline int raise_status(loss_spec, int status, Py_ssize_t row) except -1:
+    """Raise what a loop's status means for this row; an error of the loss's own goes first."""
+    loss_spec.raise_error()
+    if status == NOT_FINITE:
+        raise FloatingPointError(
+            f"the loss is not finite at row {row}: scale the features (for example to unit "
+            "norm) or the targets, or lower the step size")
+    raise FloatingPointError(
+        f"the step at row {row} would overflow the weights: scale the features (for example "
+        "to unit norm), raise reg or lower eta0")

@@ -21,10 +21,11 @@ from libc.math cimport INFINITY, isfinite
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from osvm.linear.step_bound cimport bounded_at, bounded_sq_norm
 from osvm._estimator.lock cimport Locked, ModelLock
 from osvm._input.rows cimport type_code
-from osvm.linear.learner cimport Record, SGDLearner
+from osvm.linear.learner cimport SGDLearner
+from osvm.linear.model cimport Examples, raise_status
+from osvm.linear.step_guard cimport bounded_at, bounded_sq_norm
 from osvm.linear.weights cimport SCRATCH
 from osvm.core.rows cimport rows_get
 from osvm.core.typedefs cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows, SMat
@@ -240,25 +241,27 @@ cdef class OneByOne:
         finally:
             close_example(&example)
         if status:
-            self.learner._complain(status, 0)
+            raise_status(self.learner.loss_spec, status, 0)
         return True
 
     cdef inline int step(self, Example *example, double target, int32_t label) noexcept:
         cdef SGDLearner learner = self.learner
         cdef Py_ssize_t at = 0
-        cdef Record record
+        cdef Examples examples
         cdef Row row
         cdef double c = 1.0
         cdef double *weight = NULL
         if self.curvature > 0.0:
             rows_get(&example.rows, 0, &row)
-            c = bounded_at(&learner.model, 1.0, self.curvature, learner.model.t + 1.0,
-                           bounded_sq_norm(&row, &self.scratch[0]))
+            c = bounded_at(&learner.model.step, &learner.model.options, 1.0, self.curvature,
+                           learner.model.t + 1.0, bounded_sq_norm(&row, &self.scratch[0]))
             weight = &c if c != 1.0 else NULL
-        record.eta = record.loss = record.error = record.score = NULL
-        learner.reach = -1.0
-        return learner._learn(&example.rows, &target, &label, NULL, &at, 1, weight,
-                              example.largest, record)
+        examples.X, examples.y, examples.labels = &example.rows, &target, &label
+        examples.order, examples.weight, examples.largest = NULL, weight, example.largest
+        examples.record.eta = examples.record.loss = NULL
+        examples.record.error = examples.record.score = NULL
+        learner.weight_bound = -1.0
+        return learner._learn(&examples, &at, 1)
 
     # ------------------------------------------------------------- predicting
 

@@ -19,7 +19,7 @@ from osvm._estimator.base import OnlineEstimator, generator_state, restore_gener
 from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Field, Schema
 from osvm.linear.learner import SGDLearner
-from osvm.linear.platt import Platt
+from osvm.linear.scores import Platt
 from osvm.linear.training import Plan
 
 Array = npt.NDArray[Any]

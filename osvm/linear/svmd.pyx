@@ -34,7 +34,7 @@ from libc.stdlib cimport free, realloc
 from osvm._input.schema import meta_schema
 
 from osvm.linear.dual_steps cimport full_sq_norm
-from osvm.linear.meta cimport META_DONE, META_NOT_FINITE, META_STEP_TOO_LARGE, MetaLearner
+from osvm.linear.smd cimport META_DONE, META_NOT_FINITE, META_STEP_TOO_LARGE, MetaLearner
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.linear.weights cimport SCRATCH, ScaledMatrix, ScaledVector
@@ -186,9 +186,9 @@ cdef class SVMDLearner(MetaLearner):
         if dec > 0.01:
             r_new = decay * self.r - eta * reg / dec
         else:
-            r_new = 1e3         # to be settled
+            r_new = 1e3         # to be folded
         if fabs(r_new) > 100.0:
-            self._settle(dec, decay, eta * reg)
+            self._fold_into_u(dec, decay, eta * reg)
             r_new = 0.0
         elif decay == 0.0:
             self._empty_trace()
@@ -230,26 +230,26 @@ cdef class SVMDLearner(MetaLearner):
             return min(fabs(self.vec.scale), fabs(self.vec_u.scale))
         return min(fabs(self.mat.scale[0]), fabs(self.mat_u.scale[0]))
 
-    cdef void _settle(self, double dec, double decay, double pull) noexcept nogil:
-        """u <- dec decay (u + r f) - pull f with scale 1, so that r can be 0.  O(d)."""
+    cdef void _fold_into_u(self, double dec, double decay, double shrink) noexcept nogil:
+        """u <- dec decay (u + r f) - shrink f with scale 1, so that r can be 0.  O(d)."""
         cdef Py_ssize_t k, n = self.n_features * self.n_out
-        cdef double keep, factor = dec * decay * self.r - pull
+        cdef double keep, factor = dec * decay * self.r - shrink
         if self.n_out == 1:
             keep = dec * decay * self.vec_u.scale
             factor *= self.vec.scale
-            self._settle_arrays(self.vec.kind, self.vec_u.v, self.vec.v, n, keep, factor)
+            self._fold_arrays(self.vec.kind, self.vec_u.v, self.vec.v, n, keep, factor)
             self.vec_u.scale = 1.0
         else:
             keep = dec * decay * self.mat_u.scale[0]
             factor *= self.mat.scale[0]
-            self._settle_arrays(self.mat.kind, self.mat_u.v, self.mat.v, n, keep, factor)
+            self._fold_arrays(self.mat.kind, self.mat_u.v, self.mat.v, n, keep, factor)
             for k in range(self.n_out):
                 self.mat_u.scale[k] = 1.0
         self.touched_all = True
         self.since = 1e300      # sum afresh after this step
 
-    cdef void _settle_arrays(self, int kind, void *u, const void *v, Py_ssize_t n, double keep,
-                             double factor) noexcept nogil:
+    cdef void _fold_arrays(self, int kind, void *u, const void *v, Py_ssize_t n, double keep,
+                           double factor) noexcept nogil:
         if kind == WEIGHT_F32:
             add_scaled(<float32_t *> u, <const float32_t *> v, n, keep, factor)
         else:

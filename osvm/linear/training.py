@@ -19,12 +19,11 @@ from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.progress import Progress
 from osvm._input.rows import RowSource
 from osvm._input.schema import Schema, meta_schema, sgd_schema
+from osvm.linear.examples import bounded_weight, full, sq_norm, windowed
 from osvm.linear.learner import SGDLearner
-from osvm.linear.objective import objective as compiled_objective
-from osvm.linear.order import full, windowed
-from osvm.linear.platt import Platt
+from osvm.linear.scores import Platt
+from osvm.linear.scores import objective as compiled_objective
 from osvm.linear.smd import SMDLearner
-from osvm.linear.step_bound import bounded_weight, sq_norm
 from osvm.linear.svmd import SVMDLearner
 from osvm.losses import MultiLoss
 from osvm.schedules import SMD, Bottou, InverseTime, Schedule

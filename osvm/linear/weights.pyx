@@ -213,7 +213,7 @@ cdef class ScaledVector:
         svec_reset(&self.w)
 
     def reserve_average(self):
-        """Allocate the average's companion, for a loop that starts averaging later."""
+        """Allocate the average's accumulator, for a loop that starts averaging later."""
         if self.u is None:
             self.u = aligned_zeros(self.v.shape, self.v.dtype)
             self.w.u = address(self.u)
@@ -405,7 +405,7 @@ cdef class ScaledMatrix:
             smat_fold(&self.w, k)
 
     def reserve_average(self):
-        """Allocate the average's companion, for a loop that starts averaging later."""
+        """Allocate the average's accumulator, for a loop that starts averaging later."""
         if self.u is None:
             self.u = aligned_zeros(self.v.shape, self.v.dtype)
             self.w.u = address(self.u)

@@ -1,7 +1,7 @@
 """A whole grid of regularisers and schedules, trained together in one pass.
 
 Sixteen fits read the data sixteen times; here every row is read once and meets
-the weights of all candidates, which lie side by side (`osvm/linear/search.pyx`).  Each
+the weights of all candidates, which lie side by side (`osvm/linear/columns.pxd`).  Each
 candidate is scored by its progressive error: every example is predicted before
 it is learnt, so that one pass both trains and validates.
 """
@@ -23,8 +23,8 @@ from osvm._estimator.progress import make_progress
 from osvm._input import validate
 from osvm._input.rows import RowSource
 from osvm.linear.classifier import LinearClassifier, encode_targets
+from osvm.linear.columns import SearchLearner
 from osvm.linear.first_step import Sample, class_weights, first_step_trials, with_intercept_step
-from osvm.linear.search import SearchLearner
 from osvm.linear.training import Plan, objective, visiting_order
 
 __all__ = ["OnePassSearch", "one_pass_search"]

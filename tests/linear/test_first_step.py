@@ -11,8 +11,8 @@ import osvm
 from osvm import losses, schedules
 from osvm._input.rows import RowSource
 from osvm.linear import first_step
+from osvm.linear.examples import take_rows
 from osvm.linear.first_step import Sample, first_step_trials, tried_plan
-from osvm.linear.sample import take_rows
 from osvm.linear.training import Plan
 from osvm.model_selection import one_pass_search
 

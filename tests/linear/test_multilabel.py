@@ -275,14 +275,14 @@ def test_blocks_that_cannot_overflow_are_not_copied(loss):
     model = osvm.MultilabelClassifier(loss, average=True, random_state=0).fit(X, SETS)
     for start in range(0, 300, 30):
         model.partial_fit(X[start : start + 30], [s | {"zoo"} for s in SETS[start : start + 30]])
-        assert model._joined.block.is_reach_known
+        assert model._joined.block.is_weight_bound_known
         block = model._joined.block
         assert np.isfinite(block.coef(False)).all()
     huge = X.toarray()
     huge[7] = 1e200
     with pytest.raises(FloatingPointError):
         model.partial_fit(huge, SETS)
-    assert not model._joined.block.is_reach_known
+    assert not model._joined.block.is_weight_bound_known
 
 
 @pytest.mark.parametrize(

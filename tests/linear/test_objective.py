@@ -8,7 +8,7 @@ import osvm
 from osvm import losses, schedules
 from osvm._input.rows import RowSource
 from osvm.linear.learner import SGDLearner
-from osvm.linear.objective import objective
+from osvm.linear.scores import objective
 
 REG = 0.03
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import osvm
-from osvm.linear.platt import Platt
+from osvm.linear.scores import Platt
 
 
 def text(n=6000, classes=2):

@@ -153,11 +153,11 @@ def test_bounded_steps_stay_within_the_reach_that_saves_a_copy(dtype, intercept,
         weight = rng.random(n) * 5 if block % 2 else None
         model.partial_fit(X, y, sample_weight=weight, **options)
         learner = model._learner
-        assert learner.reach >= 0, "no copy was needed"
+        assert learner.weight_bound >= 0, "no copy was needed"
         t, t0 = learner.t + 1, model._plan.t0
         rho = np.sqrt(t) / (reg * (t0 + t)) if intercept else 0.0
         W = np.atleast_2d(learner.weights.array())
         size = np.sqrt((W**2).sum(axis=1) + rho * learner.intercept**2).max()
-        assert size <= learner.reach * (1 + 1e-5)
-        largest = max(largest, size / learner.reach)
+        assert size <= learner.weight_bound * (1 + 1e-5)
+        largest = max(largest, size / learner.weight_bound)
     assert largest > 1e-6, "a bound that says nothing"

@@ -5,7 +5,7 @@ import pytest
 
 import osvm
 from osvm import schedules
-from osvm.linear import search
+from osvm.linear import columns
 from osvm.model_selection import OnePassSearch, one_pass_search
 
 
@@ -114,10 +114,10 @@ def same_bits(base, X, y, grid):
     searches = []
     try:
         for level in (0, 9):
-            search.limit_simd(level)
+            columns.limit_simd(level)
             searches.append(one_pass_search(base, X, y, grid))
     finally:
-        search.limit_simd(9)
+        columns.limit_simd(9)
     plain, wide = searches
     assert np.array_equal(plain.path_["loss"], wide.path_["loss"])
     assert np.array_equal(plain.path_["error"], wide.path_["error"])

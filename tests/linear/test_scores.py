@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import osvm
 from osvm._input.validate import check_X
-from osvm.linear.score import score_csr
+from osvm.linear.scores import score_csr
 
 
 def problem(dtype=np.float64, index=np.int32, n=400, d=60):

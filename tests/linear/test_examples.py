@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from osvm.linear.order import full, windowed
+from osvm.linear.examples import full, windowed
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 63, 64, 65, 1024, 5000])

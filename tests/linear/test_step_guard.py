@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import osvm
 from osvm import losses, schedules
 from osvm._input.rows import RowSource
-from osvm.linear.step_bound import bounded_weight
+from osvm.linear.examples import bounded_weight
 from osvm.linear.training import Plan
 
 N, D = 60, 6

@@ -1,0 +1,358 @@
+"""Which examples are visited, in which order and with which weight.
+
+`full` and `windowed` are orders.  A uniform permutation of the rows misses the cache at every
+row and costs more than the arithmetic.  `windowed` is random enough for data sorted by class
+and kind to the cache: blocks of 16 neighbouring rows are permuted, and the rows of each
+window of 64 such blocks are mixed at random.  Each block's own rows stay in their
+order, so that neighbours, which share cache lines and pages, are used soon after each
+other (a sixth quicker than a permutation of the window).  Larger blocks are hardly
+quicker and leave classes out of a window: 16 blocks of 64 cost two points of accuracy
+on 20 Newsgroups sorted by class.
+
+The generator is xoshiro256++ seeded through splitmix64, so that one seed gives
+one order on every platform.
+
+`take_rows` gives a few rows as a matrix of their own, with only the columns they have: trials
+on a sample then cost what the sample has, whatever the width of the data.  `bounded_weight`
+lowers the weights of examples whose steps would go beyond them (step_guard.pxd).
+
+Invariants
+- rows that are taken keep the type of their values, their factors and their order; the work
+  and the memory are O(values of the sample), nothing is of the size of the data;
+- eta ||x||^2 + eta_b times the curvature and the bounded weight is at most 1 on every row.
+"""
+import numpy as np
+
+from libc.math cimport floor
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from osvm._input.scan import largest_magnitude
+
+from osvm._input.rows cimport RowSource
+
+from osvm.linear.learner cimport SGDLearner
+from osvm.linear.model cimport Options
+from osvm.linear.step_guard cimport bounded_at, bounded_sq_norm
+from osvm.core.rows cimport row_index, row_is_sorted, rows_get
+from osvm.core.typedefs cimport ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, Row, Step, value_t
+
+DEF_BLOCK = 16
+DEF_WINDOW = 64
+
+
+cdef struct Random:
+    uint64_t s[4]
+
+
+cdef inline uint64_t rotate(uint64_t x, int k) noexcept nogil:
+    return (x << k) | (x >> (64 - k))
+
+
+cdef void random_seed(Random *r, uint64_t seed) noexcept nogil:
+    cdef int i
+    cdef uint64_t z
+    for i in range(4):
+        seed += <uint64_t> 0x9E3779B97F4A7C15
+        z = seed
+        z = (z ^ (z >> 30)) * <uint64_t> 0xBF58476D1CE4E5B9
+        z = (z ^ (z >> 27)) * <uint64_t> 0x94D049BB133111EB
+        r.s[i] = z ^ (z >> 31)
+
+
+cdef inline uint64_t random_next(Random *r) noexcept nogil:
+    cdef uint64_t result = rotate(r.s[0] + r.s[3], 23) + r.s[0]
+    cdef uint64_t t = r.s[1] << 17
+    r.s[2] ^= r.s[0]
+    r.s[3] ^= r.s[1]
+    r.s[1] ^= r.s[2]
+    r.s[0] ^= r.s[3]
+    r.s[2] ^= t
+    r.s[3] = rotate(r.s[3], 45)
+    return result
+
+
+cdef inline Py_ssize_t random_below(Random *r, Py_ssize_t n) noexcept nogil:
+    """Uniform on 0 .. n-1, up to a bias below n / 2^32 (n / 2^64 for huge n)."""
+    if n < <Py_ssize_t> 2147483647:
+        return <Py_ssize_t> (((random_next(r) >> 32) * <uint64_t> n) >> 32)
+    return <Py_ssize_t> (random_next(r) % <uint64_t> n)
+
+
+cdef void permute(int64_t *a, Py_ssize_t n, Random *r) noexcept nogil:
+    """Fisher and Yates."""
+    cdef Py_ssize_t i, j
+    cdef int64_t keep
+    for i in range(n - 1, 0, -1):
+        j = random_below(r, i + 1)
+        keep = a[i]
+        a[i] = a[j]
+        a[j] = keep
+
+
+def full(Py_ssize_t n, uint64_t seed):
+    """A uniform permutation of 0 .. n-1.
+
+    >>> from osvm.linear.examples import full
+    >>> sorted(full(5, 1).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    order = np.arange(n, dtype=np.int64)
+    cdef int64_t[::1] view = order
+    cdef Random r
+    random_seed(&r, seed)
+    if n > 1:
+        with nogil:
+            permute(&view[0], n, &r)
+    return order
+
+
+def windowed(Py_ssize_t n, uint64_t seed, Py_ssize_t block=DEF_BLOCK,
+             Py_ssize_t window=DEF_WINDOW):
+    """A permutation of 0 .. n-1 that mixes windows of random blocks.
+
+    Every way of merging the blocks of a window is equally likely.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    seed : int
+    block : int
+        Neighbouring rows that stay within one window.
+    window : int
+        Blocks per window.
+    """
+    cdef Py_ssize_t n_blocks, b, first = 0, stop, size, k, _k, filled = 0
+    cdef Random r
+    order = np.empty(n, dtype=np.int64)
+    if n == 0:
+        return order
+    n_blocks = (n + block - 1) // block
+    blocks = np.arange(n_blocks, dtype=np.int64)
+    following = np.empty(window, dtype=np.int64)
+    cdef int64_t[::1] view = order
+    cdef int64_t[::1] block_view = blocks
+    cdef int64_t[::1] next_row = following      # of each block of the window
+    random_seed(&r, seed)
+    with nogil:
+        permute(&block_view[0], n_blocks, &r)
+        while first < n_blocks:
+            stop = min(first + window, n_blocks)
+            size = 0
+            for b in range(first, stop):
+                next_row[b - first] = block_view[b] * block
+                for _k in range(min(block, n - block_view[b] * block)):
+                    view[filled + size] = b - first
+                    size += 1
+            permute(&view[filled], size, &r)
+            for k in range(filled, filled + size):
+                b = view[k]
+                view[k] = next_row[b]
+                next_row[b] += 1
+            filled += size
+            first = stop
+    return order
+
+
+cdef inline double take_values(const Row *row, value_t *out) noexcept nogil:
+    """Copy a row's values; the sum of their squares."""
+    cdef Py_ssize_t k
+    cdef double value, sq = 0.0
+    for k in range(row.count):
+        out[k] = (<const value_t *> row.values)[k * row.step]
+        value = row.scale * <double> out[k]
+        sq += value * value
+    return sq
+
+
+cdef inline int32_t number_of(int64_t column, int64_t *keys, int32_t *numbers, uint64_t mask,
+                              int32_t *known) noexcept nogil:
+    """The new number of a column, by a table of open places."""
+    cdef uint64_t place = (<uint64_t> column * <uint64_t> 0x9E3779B97F4A7C15)
+    place = (place ^ (place >> 32)) & mask
+    while keys[place] != column:
+        if keys[place] < 0:
+            keys[place] = column
+            numbers[place] = known[0]
+            known[0] += 1
+            break
+        place = (place + 1) & mask
+    return numbers[place]
+
+
+def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True):
+    """These rows of X, in this order.
+
+    Parameters
+    ----------
+    X : RowSource
+    rows : int64 array
+        At least one row number.
+    renumber : bool
+        Leave out the columns that none of the rows stores.  Dense rows keep all.
+
+    Returns
+    -------
+    RowSource
+        It owns its values.
+    array
+        Their squared norms, as if no column came twice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from osvm._input.rows import RowSource
+    >>> from osvm.linear.examples import take_rows
+    >>> X = RowSource.csr(np.ones(3), np.array([7, 5, 7]), np.array([0, 2, 3]), 10**9)
+    >>> sample, sq_norms = take_rows(X, np.array([1, 0]))
+    >>> sample.n_rows, sample.n_features
+    (2, 2)
+    >>> sq_norms.tolist()
+    [1.0, 2.0]
+    """
+    cdef Py_ssize_t n, k, m = rows.shape[0], total = 0, at = 0
+    cdef Row row
+    cdef int64_t[::1] keys
+    cdef int32_t[::1] numbers, indices
+    cdef int64_t[::1] wide
+    cdef double[::1] scale, squares
+    cdef int64_t[::1] ends_view
+    cdef float[::1] values32
+    cdef double[::1] values64
+    cdef int32_t known = 0
+    cdef uint64_t size = 8
+    cdef bint single = X.rows.kind in (ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64)
+    cdef RowSource taken
+    if m < 1:
+        raise ValueError("a sample needs at least one row")
+    ends, sq_norms = np.zeros(m + 1, np.int64), np.zeros(m)
+    ends_view, squares = ends, sq_norms
+    for n in range(m):
+        if not 0 <= rows[n] < X.rows.n_rows:
+            raise IndexError(f"row {rows[n]} of {X.rows.n_rows}")
+        rows_get(&X.rows, rows[n], &row)
+        total += row.count
+        ends_view[n + 1] = total
+    values = np.empty(total, np.float32 if single else np.float64)
+    if single:
+        values32 = values
+    else:
+        values64 = values
+    columns = np.empty(total, np.int32 if renumber else np.int64)
+    if X.sparse and renumber:
+        indices = columns
+        while size < 2 * <uint64_t> total:
+            size *= 2
+        keys = np.full(size, -1, np.int64)
+        numbers = np.empty(size, np.int32)
+    elif X.sparse:
+        wide = columns
+    for n in range(m):
+        rows_get(&X.rows, rows[n], &row)
+        if row.count == 0:
+            continue
+        if single:
+            squares[n] = take_values(&row, &values32[at])
+        else:
+            squares[n] = take_values(&row, &values64[at])
+        if X.sparse and renumber:
+            for k in range(row.count):
+                indices[at + k] = number_of(row_index(&row, k), &keys[0], &numbers[0], size - 1,
+                                            &known)
+        elif X.sparse:
+            for k in range(row.count):
+                wide[at + k] = row_index(&row, k)
+        at += row.count
+    factors = None
+    if X.rows.row_scale != NULL:
+        factors = np.empty(m)
+        scale = factors
+        for n in range(m):
+            scale[n] = X.rows.row_scale[rows[n]]
+    if not X.sparse:
+        taken = RowSource.dense(values.reshape(m, X.rows.n_features), factors)
+    elif renumber:
+        taken = RowSource.csr(values, columns, ends.astype(np.int32), max(known, 1), factors)
+    else:
+        taken = RowSource.csr(values, columns, ends, X.rows.n_features, factors)
+    taken.largest = X.largest if X.largest >= 0.0 else largest_magnitude(taken)
+    return taken, sq_norms
+
+
+def sq_norm(RowSource X, Py_ssize_t i):
+    """||x_i||^2, also where columns repeat."""
+    cdef double[::1] scratch
+    cdef Row row
+    if not 0 <= i < X.rows.n_rows:
+        raise IndexError(f"row {i} of {X.rows.n_rows}")
+    rows_get(&X.rows, i, &row)
+    scratch = np.zeros(1 if row_is_sorted(&row) else X.rows.n_features)
+    return bounded_sq_norm(&row, &scratch[0])
+
+
+def bounded_weight(SGDLearner learner, RowSource X, double curvature, order, Py_ssize_t start,
+                   Py_ssize_t stop, weight):
+    """Weights for the examples start:stop, the next ones that the learner sees.
+
+    Parameters
+    ----------
+    learner : SGDLearner
+    X : RowSource
+    curvature : float
+        Bound of the loss's second derivative.
+    order : int64 array or None
+    start, stop : int
+    weight : float64 array or None
+        The examples' own weights.
+
+    Returns
+    -------
+    array with an entry per row, or `weight` itself where no step is too long
+    """
+    cdef const int64_t[::1] order_view
+    cdef const int64_t *at = NULL
+    cdef double[::1] out, scratch
+    cdef double *zeros = NULL
+    cdef Py_ssize_t lowered = 0, n = start
+    changed = np.ones(X.rows.n_rows) if weight is None else np.array(weight)
+    out = changed
+    if order is not None:
+        order_view = order
+        at = &order_view[0]
+    while n < stop:
+        with nogil:
+            lowered += lower(learner, X, curvature, at, start, &n, stop, &out[0], zeros)
+        if n < stop:                    # a row repeats columns: its norm needs room
+            scratch = np.zeros(X.rows.n_features)
+            zeros = &scratch[0]
+    return changed if lowered else weight
+
+
+cdef Py_ssize_t lower(SGDLearner learner, RowSource X, double curvature, const int64_t *order,
+                      Py_ssize_t start, Py_ssize_t *at, Py_ssize_t stop, double *weight,
+                      double *scratch) noexcept nogil:
+    """Lower the weights that are too large from `at` on; how many.
+
+    Stops at a row that may repeat columns when there is no scratch.
+    """
+    cdef Py_ssize_t n, i, lowered = 0
+    cdef const Step *step = &learner.model.step
+    cdef const Options *options = &learner.model.options
+    cdef Row row
+    cdef double t, size, c, largest = X.largest, batch = learner.model.options.batch_size
+    for n in range(at[0], stop):
+        i = n if order == NULL else order[n]
+        c = weight[i]
+        t = learner.model.t + 1.0 + floor((learner.model.pending + (n - start)) / batch)
+        rows_get(&X.rows, i, &row)
+        # However often columns repeat, this bounds the norm, and is enough for many.
+        size = largest * row.count
+        if largest < 0.0 or bounded_at(step, options, c, curvature, t, size * size) != c:
+            size = bounded_sq_norm(&row, scratch)
+            if size < 0.0:
+                at[0] = n
+                return lowered
+            weight[i] = bounded_at(step, options, c, curvature, t, size)
+            lowered += weight[i] != c
+    at[0] = stop
+    return lowered
