@@ -39,8 +39,7 @@ from osvm.linear.first_step import (
 )
 from osvm.linear.learner import SGDLearner
 from osvm.linear.one_example import OneExample
-from osvm.linear.scores import Platt
-from osvm.linear.scores import score_csr
+from osvm.linear.scores import Platt, score_csr
 from osvm.linear.state import LinearState
 from osvm.linear.training import Plan, learn, objective, run, train, visiting_order
 

@@ -249,7 +249,7 @@ cdef class SVMDLearner(MetaLearner):
         self.since = 1e300      # sum afresh after this step
 
     cdef void _fold_arrays(self, int kind, void *u, const void *v, Py_ssize_t n, double keep,
-                             double factor) noexcept nogil:
+                           double factor) noexcept nogil:
         if kind == WEIGHT_F32:
             add_scaled(<float32_t *> u, <const float32_t *> v, n, keep, factor)
         else:
