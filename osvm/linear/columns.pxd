@@ -40,7 +40,7 @@ from osvm.linear.step_guard cimport (
 from osvm.core.loss cimport LOSS_HINGE, hinge, loss_value_xi, mloss_value_xi
 from osvm.core.rows cimport OSVM_PREFETCH, row_index, rows_get, rows_prefetch, rows_prefetch_start
 from osvm.core.smat cimport (
-    smat_average_dot, smat_dot_ahead, smat_fold, smat_project_one, smat_rescale_column,
+    smat_average_dot, smat_axpy, smat_dot_ahead, smat_fold, smat_project_one, smat_rescale_column,
     smat_shrink,
 )
 from osvm.core.smat_step cimport PendingUpdate, smat_flush, smat_step
@@ -298,11 +298,11 @@ cdef inline void count_losses(const Columns *s, const Examples *examples, Py_ssi
 
 cdef inline void read_group(const Columns *s, Group *group) noexcept nogil:
     """The step sizes of the group's next example."""
-    cdef Options options = s.options
-    options.intercept_eta0 = group.intercept_eta0
     group.eta = step_next(&group.step, group.t + 1.0)
-    group.eta_b = intercept_step(&options, group.t + 1.0, group.eta)
-    group.shrink = clamp_shrink(1.0 - group.eta * options.reg)
+    group.eta_b = 0.0
+    if s.options.fit_intercept:
+        group.eta_b = intercept_step(group.intercept_eta0, group.t + 1.0, group.eta)
+    group.shrink = clamp_shrink(1.0 - group.eta * s.options.reg)
 
 
 cdef inline void read_candidates(const Columns *s, double t, double *eta, double *eta_b,
@@ -466,8 +466,10 @@ cdef inline void finish_step(const Columns *s, double *c, const Row *row,
                              PendingUpdate *pending) noexcept nogil:
     """w_k += c[k] row, project, average: what follows once the sizes of a step are known."""
     cdef Py_ssize_t q
-    if s.candidates == NULL or not axpy_candidates(s.w, c, row):
+    if s.candidates == NULL:
         smat_step(s.w, c, row, pending)
+    elif not axpy_candidates(s.w, c, row):
+        smat_axpy(s.w, c, row)      # most columns move, and u is in the cache with v
     if s.options.radius > 0.0:
         smat_flush(s.w, pending)    # a projection may fold v into u
         project_columns(s)

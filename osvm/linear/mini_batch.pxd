@@ -39,6 +39,9 @@ cdef inline bint fits_batch(LinearModel *model, double bound) noexcept nogil:
         limit = weight_room(model.vec.kind)
         return bound < limit and step_fits(eta, bound, model.vec.scale, model.vec.avg_scale, limit)
     limit = weight_room(model.mat.kind)
+    # Scales stay within [low, high], which is enough nearly always.
+    if step_fits(eta, bound, model.mat.low, 1.0 + model.mat.avg_count * model.mat.high, limit):
+        return bound < limit
     for k in range(model.n_out):
         if not step_fits(eta, bound, model.mat.scale[k], model.mat.avg_scale[k], limit):
             return False
@@ -159,7 +162,7 @@ cdef inline void apply_batch(LinearModel *model) noexcept nogil:
             add_gradient(model, <float64_t *> model.grad, <float64_t *> model.mat.v,
                          <float64_t *> model.mat.u, c)
     if model.options.fit_intercept:
-        eta_b = intercept_step(&model.options, model.t, eta)
+        eta_b = intercept_step(model.options.intercept_eta0, model.t, eta)
         for k in range(model.n_out):
             model.b[k] -= eta_b / model.pending * model.grad_b[k]
             model.grad_b[k] = 0.0

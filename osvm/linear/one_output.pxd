@@ -200,7 +200,7 @@ cdef inline int learn_sparse(LinearModel *model, const Examples *examples, Py_ss
             else:
                 sparse_axpy(row_x, row_j, count, c_v * factor, v)
             if options.fit_intercept:
-                b -= intercept_step(&options, t, eta) * c * xi
+                b -= intercept_step(options.intercept_eta0, t, eta) * c * xi
         if projecting and (xi != 0.0 or outside):   # without a step w only shrinks
             svec_project(&w, options.radius)
         if averaging and seen >= options.average_from:
@@ -298,7 +298,7 @@ cdef inline int learn_general(LinearModel *model, const Examples *examples, Py_s
             if xi != 0.0:
                 svec_axpy(w, -eta * c * xi, row)
                 if options.fit_intercept:
-                    b -= intercept_step(&options, t, eta) * c * xi
+                    b -= intercept_step(options.intercept_eta0, t, eta) * c * xi
             if options.radius > 0.0:
                 svec_project(w, options.radius)
             if averaging and seen >= options.average_from:

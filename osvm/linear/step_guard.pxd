@@ -45,11 +45,9 @@ cdef inline double clamp_shrink(double factor) noexcept nogil:
     return factor if factor > 0.0 else 0.0
 
 
-cdef inline double intercept_step(const Options *options, double t, double eta) noexcept nogil:
+cdef inline double intercept_step(double intercept_eta0, double t, double eta) noexcept nogil:
     """eta_b, the step of b that goes with the weights' step eta at step t."""
-    if not options.fit_intercept:
-        return 0.0
-    return options.intercept_eta0 / sqrt(t) if options.intercept_eta0 > 0.0 else eta
+    return intercept_eta0 / sqrt(t) if intercept_eta0 > 0.0 else eta
 
 
 cdef inline double loss_slope(const Loss *loss) noexcept nogil:
@@ -138,8 +136,10 @@ cdef inline double bounded(double weight, double curvature, double sq_step) noex
 cdef inline double bounded_at(const Step *step, const Options *options, double weight,
                               double curvature, double t, double sq_norm) noexcept nogil:
     """The weight of an example with ||x||^2 = sq_norm at step t."""
-    cdef double eta = step_eta(step, t)
-    return bounded(weight, curvature, eta * sq_norm + intercept_step(options, t, eta))
+    cdef double eta = step_eta(step, t), eta_b = 0.0
+    if options.fit_intercept:
+        eta_b = intercept_step(options.intercept_eta0, t, eta)
+    return bounded(weight, curvature, eta * sq_norm + eta_b)
 
 
 # ----------------------------------------------------- bounds of the weights
@@ -148,7 +148,7 @@ cdef inline double rho_at(const Step *step, const Options *options, double t) no
     """eta / eta_b at step t; 1 where there is no b."""
     if not options.fit_intercept or options.intercept_eta0 <= 0.0:
         return 1.0
-    return step_eta(step, t) / intercept_step(options, t, 0.0)
+    return step_eta(step, t) / intercept_step(options.intercept_eta0, t, 0.0)
 
 
 cdef inline double weight_bound_after(const Step *step, const Options *options, double bound,
