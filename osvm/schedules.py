@@ -17,6 +17,7 @@ To add a schedule, see the documentation's page on extending.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -69,7 +70,7 @@ class Schedule(Part):
                         f"schedule {self.name!r} needs {name}: give it to the estimator or as "
                         f"{type(self).__name__}({name}=...)"
                     )
-                check_number(self.name, name, value, **_BOUNDS[name])
+                self._check(name, value)
             values[name] = value
         return StepSpec(self.kind, **values)
 
@@ -84,7 +85,13 @@ class Schedule(Part):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value is not None and field.name in _BOUNDS:
-                check_number(self.name, field.name, value, **_BOUNDS[field.name])
+                self._check(field.name, value)
+
+    def _check(self, name: str, value: Any) -> None:
+        """Raise unless the parameter is within its bounds."""
+        if type(value) is float and 0.0 < value < math.inf and name != "decay":
+            return  # within all bounds but that of `decay`
+        check_number(self.name, name, value, **_BOUNDS[name])
 
 
 # What each parameter may be.

@@ -27,7 +27,7 @@ from osvm.linear.one_example import OneExample
 from osvm.linear.plan import Plan
 from osvm.linear.platt import Platt
 from osvm.linear.score import score_csr
-from osvm.linear.state import LinearState
+from osvm.linear.state import PLAN_PARAMS, LinearState
 from osvm.linear.training import Examples, Passes, Watch, objective, run, train, visiting_order
 
 Array = npt.NDArray[Any]
@@ -199,10 +199,10 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             self._store_record(record, n, fresh=False)
 
     def _store(self, X: Any, source: RowSource, learner: SGDLearner, plan: Plan, rng: Any) -> None:
-        self._set_features(X, source)
         self._learner, self._plan, self._rng = learner, plan, rng
-        self._keep_plan_values()
+        self._plan_values = tuple(map(self.__dict__.get, PLAN_PARAMS))
         self._changed()
+        self._set_features(X, source)
 
     def _changed(self) -> None:
         """The weights are new: count, and drop what was computed from the old ones."""

@@ -188,26 +188,33 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             source, rows = self._open(X, reset=True)
             labels = validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
             index = LabelIndex.of(labels)
-            if len(index) < 2:
+            n_classes = len(index)
+            if n_classes < 2:
                 raise ValueError(
                     f"fit needs at least two classes, but y holds one class only "
                     f"({index.classes.tolist()[0]!r})"
                 )
             codes = index.encode(labels)
-            weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            weight = None
+            if sample_weight is not None:
+                weight = validate.check_sample_weight(
+                    sample_weight, source.n_rows, allow_zero=False
+                )
             by_class = resolve_class_weight(self.class_weight, index, codes, weight)
             if by_class is not None:
                 weight = by_class[codes] if weight is None else weight * by_class[codes]
             if self.warm_start and "_index" in self.__dict__ and self._index != index:
                 raise ValueError("warm_start: y has other classes than the model; use partial_fit")
-            plan = resolve_plan(self, source.n_rows, self._distances(index))
-            n_out = self._n_out(len(index), plan)
-            data = Examples(source, encode_targets(codes, n_out), weight)
-            shape = n_out, self._weight_dtype(rows)
             labels_seen = {
                 "_index": index,
-                "_balance": RunningBalance(count_codes(codes, len(index))),
+                "_balance": RunningBalance(count_codes(codes, n_classes)),
             }
+            plan = resolve_plan(self, source.n_rows)
+            if plan.multi_loss or self.taxonomy is not None:
+                plan = dataclasses.replace(plan, delta=self._distances(index))
+            n_out = self._n_out(n_classes, plan)
+            data = Examples(source, encode_targets(codes, n_out), weight)
+            shape = n_out, self._weight_dtype(rows)
             if self.solver != "sgd":
                 check_choice("solver", self.solver, ["sgd", "dual"])
                 learner, solved = fit_dual(self, plan, data, shape)

@@ -100,7 +100,7 @@ def trial_plan(plan: Plan, eta: float, sample: Sample) -> Plan:
         wanted = min(steps, max(sample.visits / plan.batch_size, _FEWEST_STEPS))
         batch = max(1, int(sample.visits / wanted))
     haste = max(1.0, steps / (sample.visits / batch))
-    reg = plan.reg_of_schedule() * haste
+    reg = plan.schedule_reg * haste
     return dataclasses.replace(
         plan,
         schedule=Bottou(reg=reg),
@@ -131,7 +131,7 @@ def first_step_trials(
     if rarer >= _FEWEST_RARE_ROWS or sample.has_all:
         floor /= math.sqrt(max(1.0, sample.fit_visits))
     # Longer steps than these are no others: one empties w, or is kept within its example.
-    ceiling = 1.0 / plan.reg_of_schedule()
+    ceiling = 1.0 / plan.schedule_reg
     if plan.curvature > 0.0:
         ceiling = min(ceiling, start / plan.curvature)
     start = min(start, ceiling)
@@ -181,7 +181,7 @@ def tried_plan(
     choice = first_step_trials(plan, sample, spread, rarer)
     eta = next(choice)
     trial = trial_plan(plan, eta, sample)
-    loss, reg = trial.loss_spec(), trial.reg_of_schedule()
+    loss, reg = trial.loss_spec(), trial.schedule_reg
     data = Examples(sample.X, targets, weight)
     learner = None
     while True:
@@ -255,7 +255,8 @@ def with_intercept_step(plan: Plan, weights: Array) -> Plan:
         return plan
     largest = _LARGEST_INTERCEPT_STEP if len(weights) == 2 else _LARGEST_SHARED_STEP
     step = 2.0 ** round(-math.log2(rarest))
-    return dataclasses.replace(plan, intercept_step=min(step, largest))
+    step = min(step, largest)
+    return plan if step == plan.intercept_step else dataclasses.replace(plan, intercept_step=step)
 
 
 def starting_intercept(plan: Plan, targets: Array, weight: Array | None) -> float:

@@ -78,6 +78,7 @@ class Plan:
     multi_loss: bool = dataclasses.field(init=False, compare=False, repr=False)
     intercept_eta0: float = dataclasses.field(init=False, compare=False, repr=False)
     curvature: float = dataclasses.field(init=False, compare=False, repr=False)
+    schedule_reg: float = dataclasses.field(init=False, compare=False, repr=False)
     needs_t0: bool = dataclasses.field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -89,7 +90,16 @@ class Plan:
         # or another schedule, is followed as given
         steep = free and not self.loss.multi and self.loss.slope_bound == math.inf
         bound = self.loss.curvature_bound if steep else 0.0
+        reg = getattr(self.schedule, "reg", None)
+        if reg is None:
+            reg = self.reg
+        if bottou and reg <= 0:
+            raise ValueError(
+                f"schedule {self.schedule.name!r} needs reg > 0; without a regularizer choose "
+                "'constant' or 'inverse_sqrt'"
+            )
         self.__dict__.update(
+            schedule_reg=float(reg),
             multi_loss=self.loss.multi,
             intercept_eta0=self.intercept_step if own_step else 0.0,
             curvature=bound if bound < math.inf else 0.0,
@@ -110,7 +120,8 @@ class Plan:
 
     def learner(self, n_features: int, n_out: int, dtype: Any, weights: Any = None) -> SGDLearner:
         """A learner with zero (or the given) weights."""
-        loss, step = self.loss_spec(), self.step_spec()
+        loss = self.loss.spec() if self.delta is None else self.loss.spec(self.delta)
+        step = self.schedule.spec(reg=self.reg, C=self.C, eta0=self.eta0, t0=self.t0)
         shared = {
             "reg": self.reg,
             "fit_intercept": self.fit_intercept,
@@ -172,25 +183,13 @@ class Plan:
 
     def usual_first_step(self) -> float:
         """As far as w usually gets, and no further for a steep loss."""
-        size = math.sqrt(1.0 / math.sqrt(self.reg_of_schedule()))
+        size = math.sqrt(1.0 / math.sqrt(self.schedule_reg))
         slope = 1.0 if self.multi_loss else abs(float(self.loss.dloss(1.0, -size)))
         return size / max(1.0, slope)
 
-    def reg_of_schedule(self) -> float:
-        """What Bottou's steps are made of; an error without a regulariser."""
-        reg = getattr(self.schedule, "reg", None)
-        if reg is None:
-            reg = self.reg
-        if reg <= 0:
-            raise ValueError(
-                f"schedule {self.schedule.name!r} needs reg > 0; without a regulariser choose "
-                "'constant' or 'inverse_sqrt'"
-            )
-        return float(reg)
-
     def with_first_step(self, eta: float) -> Plan:
         """t0 for a first step of this size."""
-        return dataclasses.replace(self, t0=1.0 / (eta * self.reg_of_schedule()))
+        return dataclasses.replace(self, t0=1.0 / (eta * self.schedule_reg))
 
 
 def check_loss(model: Any, loss: Any) -> None:
@@ -218,7 +217,8 @@ def resolve_plan(
         Of the model that learns on: it knows what an unchanged `C` or "full" was.
     """
     loss, schedule = losses.get(model.loss), schedules.get(model.schedule)
-    check_loss(model, loss)
+    if loss.task not in model._tasks:
+        check_loss(model, loss)
     C = model.C
     if trained is not None and C is not None and C == trained.C:
         reg = resolve_reg(model.reg, None, None) if model.reg is not None else trained.reg

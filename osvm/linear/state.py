@@ -201,7 +201,8 @@ class LinearState(PlanParams, OnlineEstimator):
         if plan.batch_size != old.batch_size and learner.pending_examples:
             learner = learner.copy()
             learner.flush()
-        state = _followed(*learner.get_state(), old, plan)
+        scalars, arrays = learner.get_state()
+        state = _followed(scalars, arrays, old, plan)
         adapted = plan.learner(weights.dim, weights.n_out, weights.v.dtype)
         adapted.set_state(*state)
         return adapted, plan
