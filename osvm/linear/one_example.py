@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from osvm.linear import one_row  # type: ignore[attr-defined]
+import osvm.linear.one_row as one_row
 from osvm.linear.learner import SGDLearner
 
 _NOT_GIVEN: Any = object()

@@ -18,7 +18,7 @@ from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.progress import Progress
 from osvm._input.rows import RowSource
 from osvm.linear.learner import SGDLearner
-from osvm.linear.objective import objective as objective_pass
+from osvm.linear.objective import objective as compiled_objective
 from osvm.linear.order import full, windowed
 from osvm.linear.plan import Plan
 from osvm.linear.platt import Platt
@@ -185,7 +185,7 @@ def objective(learner: SGDLearner, plan: Plan, data: Examples, mean: bool) -> fl
     """reg/2 ||w||^2 + the weighted mean loss, from a pass over all rows."""
     X, targets, weight = data.X, data.targets, data.weight
     if isinstance(learner, SGDLearner):
-        return objective_pass(learner, X, targets, weight, mean)
+        return compiled_objective(learner, X, targets, weight, mean)
     scores = np.empty((X.n_rows, learner.weights.n_out))
     learner.decide(X, scores, mean)
     if scores.shape[1] == 1:
