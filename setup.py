@@ -31,11 +31,12 @@ DIRECTIVES = {
     "initializedcheck": DEBUG,
     "cdivision": True,
     "embedsignature": True,
+    "emit_code_comments": DEBUG,  # the source again as comments: 40% of the generated C
 }
 
 # No -ffast-math (it changes subnormals for the whole process) and no
 # -march=native (the wheel must run elsewhere): wide instructions are chosen at
-# run time, see osvm/_c/simd.h.  -g0, because the -g that many Pythons were
+# run time, see osvm/_c/dispatch.h.  -g0, because the -g that many Pythons were
 # built with is inherited, and makes the build a third longer and the wheel larger.
 FLAGS = {
     "unix": [

@@ -21,5 +21,5 @@ for name in names:
         if error.name not in optional and not optional & set(str(error).replace("'", " ").split()):
             raise
         print(f"{name} asks for {error.name}")
-assert (Path(osvm.get_include()) / "../_c/simd.h").exists()
+assert (Path(osvm.get_include()) / "../_c/dispatch.h").exists()
 print(f"{len(names)} modules of osvm {osvm.__version__} import")

@@ -1,7 +1,7 @@
 """Kernels k(x, z) on dense and sparse rows.
 
-The arithmetic is that of `osvm/core/kernel.pxd`: a matrix product gives the dot products
-and one compiled pass turns them into kernel values.
+Values come from `osvm._parts.kernel_blocks`, as in every kernel machine, with the
+arithmetic of `osvm/core/kernel.pxd`.
 
 Invariants
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osvm._parts.compiled import KernelSpec
+from osvm._parts.kernel_blocks import FixedRows
 from osvm._parts.registry import Part, Registry, check_number
 
 __all__ = [
@@ -66,23 +68,26 @@ class Kernel(Part):
 
     def __call__(self, X: Any, Z: Any = None) -> NDArray[Any]:
         """The matrix of k(x, z) over the rows of X and of Z (of X twice without Z)."""
-        Z = X if Z is None else Z
-        X, Z = _rows(X), _rows(Z)
+        X = _rows(X)
+        alone, Z = Z is None, X if Z is None else _rows(Z)
         if X.shape[1] != Z.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features but Z has {Z.shape[1]}")
-        dots = X @ Z.T
-        dots = dots.toarray() if hasattr(dots, "toarray") else np.ascontiguousarray(dots)
-        dots = np.require(dots, requirements=["C", "W"])
-        self.resolve(X).spec().apply(dots, _squares(X), _squares(Z).astype(dots.dtype))
-        return dots
+        narrow = X.dtype == np.float32 and Z.dtype == np.float32
+        rows = FixedRows(
+            self.resolve(X).spec(),
+            Z,
+            np.float32 if narrow else np.float64,
+            sparse=hasattr(X, "indptr") or hasattr(Z, "indptr"),
+            near=not narrow,  # in float32 it would cut values below 1e-29
+        )
+        return rows.against(None if alone else X)
 
     value = __call__
 
     def diagonal(self, X: Any) -> NDArray[np.float64]:
         """k(x, x) of each row, in float64."""
         X = _rows(X)
-        spec = self.resolve(X).spec()
-        return np.array([spec.self_value(sq) for sq in _squares(X)])
+        return FixedRows(self.resolve(X).spec(), X, X.dtype).diagonal
 
 
 @dataclass(frozen=True)
@@ -223,24 +228,17 @@ class PythonKernel(Kernel):
 
 
 def _rows(X: Any) -> Any:
-    """X as a two-dimensional float array, or as CSR; float32 stays."""
+    """X as a two-dimensional float array, or as checked CSR; float32 stays."""
     if hasattr(X, "tocsr"):
-        X = X.tocsr()
+        X = copy(X.tocsr())  # the check may put other arrays into it
+        X.check_format(full_check=True)
         return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
     X = np.asarray(X)
     if X.dtype != np.float32:
         X = X.astype(np.float64, copy=False)
     if X.ndim != 2:
         raise ValueError(f"expected a two-dimensional array, got {X.ndim} dimension(s)")
-    return X
-
-
-def _squares(X: Any) -> NDArray[np.float64]:
-    """||x||^2 of each row in float64."""
-    if not hasattr(X, "tocsr"):
-        return np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    X = _canonical(X)
-    return np.asarray(X.multiply(X).sum(axis=1, dtype=np.float64)).reshape(-1)
+    return np.require(X, requirements="A")
 
 
 def _canonical(X: Any) -> Any:

@@ -14,7 +14,6 @@ from osvm.kernel.cached.solvers import (
     Task,
     from_config,
     get,
-    make_columns,
     names,
 )
 
@@ -32,6 +31,5 @@ __all__ = [
     "Task",
     "from_config",
     "get",
-    "make_columns",
     "names",
 ]

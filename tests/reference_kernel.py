@@ -243,3 +243,12 @@ def least_change(alpha, gram, kappa):
     """Least sum of squared changes of f over the rows that were there."""
     moved = np.linalg.norm(alpha[:-1] @ kappa, axis=1) ** 2
     return int(np.argmin(moved * (gram[:-1, :-1] ** 2).sum(1)))
+
+
+# A new eviction rule needs one entry here: which of the old rows goes (None: the oldest).
+VICTIMS = {
+    "fifo": None,
+    "coefficient": smallest_coefficient,
+    "term": smallest_term,
+    "change": least_change,
+}

@@ -1,7 +1,4 @@
-/* Inner loops of kernel columns: distances in few dimensions, sums of columns, sparse blocks.
- *
- * Each loop is written once and compiled twice, for the baseline instruction set and for
- * AVX2, chosen at run time; no fused multiply-add, so that both give the same bits.
+/* Inner loops of kernel blocks: distances in few dimensions, sums of columns, sparse tiles.
  */
 #ifndef OSVM_COLUMNS_H
 #define OSVM_COLUMNS_H
@@ -126,53 +123,95 @@ OSVM_FORCE_INLINE double osvm_exp_of_minus(double t) { return osvm_exp_down(-t);
             for (i = 0; i < m; i++) o[start + i] += (double)sum[i];                           \
         }                                                                                     \
     }                                                                                         \
-    /* acc[0..width) += value * w[0..width), for a sparse row against a block of columns. */  \
-    OSVM_FORCE_INLINE void osvm_loop_block_axpy_##suffix(                                     \
-        real *__restrict acc, ptrdiff_t width, ptrdiff_t count,                               \
-        const int32_t *__restrict local, const real *__restrict values,                       \
-        const real *__restrict w) {                                                           \
+    OSVM_FORCE_INLINE void osvm_tile4_##suffix(                                               \
+        real *__restrict out, ptrdiff_t n, const real *__restrict t0,                         \
+        const real *__restrict t1, const real *__restrict t2, const real *__restrict t3,      \
+        const real *__restrict c) {                                                           \
+        const real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];                                \
+        ptrdiff_t i;                                                                          \
+        for (i = 0; i < n; i++) {                                                             \
+            real t = out[i];                                                                  \
+            t += c0 * t0[i];                                                                  \
+            t += c1 * t1[i];                                                                  \
+            t += c2 * t2[i];                                                                  \
+            t += c3 * t3[i];                                                                  \
+            out[i] = t;                                                                       \
+        }                                                                                     \
+    }                                                                                         \
+    /* One sparse row against a tile: out[b] = sum_k v[k] tile[map[j[k]] ld + b]; row 0 of    \
+     * the tile is zero and stands for the features that the tile does not have.  Terms are   \
+     * added in the order of the entries, four at a time to keep the sum in a register. */    \
+    OSVM_FORCE_INLINE void osvm_loop_tiledot_##suffix(                                        \
+        const real *__restrict v, const int32_t *__restrict j, ptrdiff_t count,               \
+        const int32_t *__restrict map, const real *__restrict tile, ptrdiff_t ld,             \
+        ptrdiff_t n, real *__restrict out) {                                                  \
         ptrdiff_t i, k;                                                                       \
-        for (k = 0; k < count; k++) {                                                         \
-            const real *__restrict row = w + (ptrdiff_t)local[k] * width;                     \
-            const real v = values[k];                                                         \
-            for (i = 0; i < width; i++) acc[i] += v * row[i];                                 \
+        if (ld == 1) { /* a tile of one column */                                             \
+            real s0 = 0, s1 = 0, s2 = 0, s3 = 0;                                              \
+            for (k = 0; k + 4 <= count; k += 4) {                                             \
+                s0 += v[k] * tile[map[j[k]]];                                                 \
+                s1 += v[k + 1] * tile[map[j[k + 1]]];                                         \
+                s2 += v[k + 2] * tile[map[j[k + 2]]];                                         \
+                s3 += v[k + 3] * tile[map[j[k + 3]]];                                         \
+            }                                                                                 \
+            for (; k < count; k++) s0 += v[k] * tile[map[j[k]]];                              \
+            out[0] = (s0 + s1) + (s2 + s3);                                                   \
+            return;                                                                           \
+        }                                                                                     \
+        for (i = 0; i < n; i++) out[i] = 0;                                                   \
+        for (k = 0; k < count;) {                                                             \
+            const real *t[4];                                                                 \
+            real c[4];                                                                        \
+            int hits = 0;                                                                     \
+            for (; k < count && hits < 4; k++) {                                              \
+                ptrdiff_t row = map[j[k]];                                                    \
+                if (row != 0) {                                                               \
+                    t[hits] = tile + row * ld;                                                \
+                    c[hits++] = v[k];                                                         \
+                }                                                                             \
+            }                                                                                 \
+            for (; hits < 4; hits++) {                                                        \
+                t[hits] = tile;                                                               \
+                c[hits] = 0;                                                                  \
+            }                                                                                 \
+            osvm_tile4_##suffix(out, n, t[0], t[1], t[2], t[3], c);                           \
         }                                                                                     \
     }
 
 OSVM_DEFINE_COLUMN_LOOPS(float, f32, osvm_exp2_downf, 1.4426950408889634)
 OSVM_DEFINE_COLUMN_LOOPS(double, f64, osvm_exp_of_minus, 1.0)
 
-OSVM_DEFINE_DISPATCH(rbf_near, f32,
+OSVM_DISPATCH(rbf_near_f32,
                      (float *out, ptrdiff_t n, ptrdiff_t d, const float *xt, ptrdiff_t ld,
                       const float *z, float gamma),
                      (out, n, d, xt, ld, z, gamma))
-OSVM_DEFINE_DISPATCH(rbf_near, f64,
+OSVM_DISPATCH(rbf_near_f64,
                      (double *out, ptrdiff_t n, ptrdiff_t d, const double *xt, ptrdiff_t ld,
                       const double *z, double gamma),
                      (out, n, d, xt, ld, z, gamma))
-OSVM_DEFINE_DISPATCH(rbf_sum, f32,
+OSVM_DISPATCH(rbf_sum_f32,
                      (double *o, ptrdiff_t n, ptrdiff_t d, const float *xt, ptrdiff_t ld,
                       const float *const *z, const double *delta, ptrdiff_t count, float gamma),
                      (o, n, d, xt, ld, z, delta, count, gamma))
-OSVM_DEFINE_DISPATCH(combine, f32,
+OSVM_DISPATCH(combine_f32,
                      (double *o, ptrdiff_t n, const float *const *columns, const double *delta,
                       ptrdiff_t count),
                      (o, n, columns, delta, count))
-OSVM_DEFINE_DISPATCH(rbf_sum, f64,
+OSVM_DISPATCH(rbf_sum_f64,
                      (double *o, ptrdiff_t n, ptrdiff_t d, const double *xt, ptrdiff_t ld,
                       const double *const *z, const double *delta, ptrdiff_t count, double gamma),
                      (o, n, d, xt, ld, z, delta, count, gamma))
-OSVM_DEFINE_DISPATCH(combine, f64,
+OSVM_DISPATCH(combine_f64,
                      (double *o, ptrdiff_t n, const double *const *columns, const double *delta,
                       ptrdiff_t count),
                      (o, n, columns, delta, count))
-OSVM_DEFINE_DISPATCH(block_axpy, f32,
-                     (float *acc, ptrdiff_t width, ptrdiff_t count, const int32_t *local,
-                      const float *values, const float *w),
-                     (acc, width, count, local, values, w))
-OSVM_DEFINE_DISPATCH(block_axpy, f64,
-                     (double *acc, ptrdiff_t width, ptrdiff_t count, const int32_t *local,
-                      const double *values, const double *w),
-                     (acc, width, count, local, values, w))
+OSVM_DISPATCH(tiledot_f32,
+                     (const float *v, const int32_t *j, ptrdiff_t count, const int32_t *map,
+                      const float *tile, ptrdiff_t ld, ptrdiff_t n, float *out),
+                     (v, j, count, map, tile, ld, n, out))
+OSVM_DISPATCH(tiledot_f64,
+                     (const double *v, const int32_t *j, ptrdiff_t count, const int32_t *map,
+                      const double *tile, ptrdiff_t ld, ptrdiff_t n, double *out),
+                     (v, j, count, map, tile, ld, n, out))
 
 #endif

@@ -5,9 +5,8 @@
  * polynomial that interpolates (exp(r) - 1 - r)/r^2 at the Chebyshev points.
  *
  * Invariants
- * - No branch and no table: the compiler turns each loop into vector code, in the
- *   baseline instruction set and, chosen at run time, in AVX2.
- * - No fused multiply-add, so that both give the same bits, and so does the scalar form.
+ * - No branch and no table: the compiler turns each loop into vector code.
+ * - The scalar form gives the same bits as the loops.
  * - Only x <= 0 is served.  Errors stay below 1.1 ulp in either type; NaN gives NaN; a
  *   result below the smallest normal number is 0, because sums over subnormal kernel
  *   values would run a hundred times slower for nothing.
@@ -15,26 +14,7 @@
 #ifndef OSVM_EXP_H
 #define OSVM_EXP_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#if defined(__GNUC__) || defined(__clang__)
-#define OSVM_FORCE_INLINE static inline __attribute__((always_inline, unused))
-#define OSVM_UNUSED __attribute__((unused))
-#else
-#define OSVM_FORCE_INLINE static __forceinline
-#define OSVM_UNUSED
-#endif
-
-/* Wide instructions by run-time choice. */
-#if (defined(__GNUC__) || defined(__clang__)) && (defined(__x86_64__) || defined(__i386__))
-#define OSVM_HAS_AVX2_BUILD 1
-#define OSVM_TARGET_AVX2 __attribute__((target("avx2"), unused))
-#define OSVM_CPU_HAS_AVX2() __builtin_cpu_supports("avx2")
-#else
-#define OSVM_HAS_AVX2_BUILD 0
-#endif
+#include "dispatch.h"
 
 /* ------------------------------------------------------------------ one number */
 
@@ -124,7 +104,7 @@ OSVM_FORCE_INLINE float osvm_powif(float x, int n) {
 }
 
 /* ------------------------------------------------------------------ arrays
- * Each loop is written once, below, and compiled twice. */
+ * One macro for both types. */
 
 #define OSVM_POWER_BLOCK 128
 
@@ -164,37 +144,18 @@ OSVM_FORCE_INLINE float osvm_powif(float x, int n) {
 OSVM_DEFINE_LOOPS(float, f32, osvm_exp_downf, osvm_selectf)
 OSVM_DEFINE_LOOPS(double, f64, osvm_exp_down, osvm_select)
 
-#if OSVM_HAS_AVX2_BUILD
-#define OSVM_DEFINE_DISPATCH(name, suffix, parameters, arguments)                             \
-    OSVM_TARGET_AVX2 static void osvm_avx2_##name##_##suffix parameters {                     \
-        osvm_loop_##name##_##suffix arguments;                                                \
-    }                                                                                         \
-    OSVM_UNUSED static void osvm_##name##_##suffix parameters {                               \
-        if (OSVM_CPU_HAS_AVX2()) {                                                            \
-            osvm_avx2_##name##_##suffix arguments;                                            \
-        } else {                                                                              \
-            osvm_loop_##name##_##suffix arguments;                                            \
-        }                                                                                     \
-    }
-#else
-#define OSVM_DEFINE_DISPATCH(name, suffix, parameters, arguments)                             \
-    OSVM_UNUSED static void osvm_##name##_##suffix parameters {                               \
-        osvm_loop_##name##_##suffix arguments;                                                \
-    }
-#endif
-
-OSVM_DEFINE_DISPATCH(exp_down, f32, (float *x, ptrdiff_t n), (x, n))
-OSVM_DEFINE_DISPATCH(exp_down, f64, (double *x, ptrdiff_t n), (x, n))
-OSVM_DEFINE_DISPATCH(rbf, f32,
+OSVM_DISPATCH(exp_down_f32, (float *x, ptrdiff_t n), (x, n))
+OSVM_DISPATCH(exp_down_f64, (double *x, ptrdiff_t n), (x, n))
+OSVM_DISPATCH(rbf_f32,
                      (float *dots, ptrdiff_t n, float gamma, float sq_x, const float *sq_z),
                      (dots, n, gamma, sq_x, sq_z))
-OSVM_DEFINE_DISPATCH(rbf, f64,
+OSVM_DISPATCH(rbf_f64,
                      (double *dots, ptrdiff_t n, double gamma, double sq_x, const double *sq_z),
                      (dots, n, gamma, sq_x, sq_z))
-OSVM_DEFINE_DISPATCH(poly, f32,
+OSVM_DISPATCH(poly_f32,
                      (float *dots, ptrdiff_t n, float gamma, float coef0, int degree),
                      (dots, n, gamma, coef0, degree))
-OSVM_DEFINE_DISPATCH(poly, f64,
+OSVM_DISPATCH(poly_f64,
                      (double *dots, ptrdiff_t n, double gamma, double coef0, int degree),
                      (dots, n, gamma, coef0, degree))
 

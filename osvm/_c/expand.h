@@ -6,18 +6,13 @@
  * Invariants
  * - Sums are double, whatever the kernel values are, and each column's terms are added in
  *   the order of the slots: the sum of a column does not depend on the width of the block.
- * - No fused multiply-add and no reordering, so the plain and the wide build give the same
- *   bits.
  */
 #ifndef OSVM_EXPAND_H
 #define OSVM_EXPAND_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "dispatch.h"
 
-#include "exp.h" /* OSVM_FORCE_INLINE and the run-time choice */
-
-/* Four slots (or entries) at a time keep a column's sum in a register for four terms; the
+/* Four slots at a time keep a column's sum in a register for four terms; the
  * terms are still added one after the other. */
 #define OSVM_DEFINE_EXPAND(real, suffix)                                                      \
     /* out[i] += c0 k0[i] + c1 k1[i] + c2 k2[i] + c3 k3[i], in that order */                  \
@@ -110,82 +105,25 @@
         double c_old, const real *__restrict k_old) {                                         \
         ptrdiff_t i;                                                                          \
         for (i = 0; i < n; i++) f[i] += c_new * (double)k_new[i] - c_old * (double)k_old[i];  \
-    }                                                                                         \
-    OSVM_FORCE_INLINE void osvm_tile4_##suffix(                                               \
-        real *__restrict out, ptrdiff_t n, const real *__restrict t0,                         \
-        const real *__restrict t1, const real *__restrict t2, const real *__restrict t3,      \
-        const real *__restrict c) {                                                           \
-        const real c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];                                \
-        ptrdiff_t i;                                                                          \
-        for (i = 0; i < n; i++) {                                                             \
-            real t = out[i];                                                                  \
-            t += c0 * t0[i];                                                                  \
-            t += c1 * t1[i];                                                                  \
-            t += c2 * t2[i];                                                                  \
-            t += c3 * t3[i];                                                                  \
-            out[i] = t;                                                                       \
-        }                                                                                     \
-    }                                                                                         \
-    /* One sparse row against a tile: out[b] = sum_k v[k] tile[map[j[k]]][b]; row 0 of the    \
-     * tile is zero and stands for the features that the tile does not have. */               \
-    OSVM_FORCE_INLINE void osvm_loop_tiledot_##suffix(                                        \
-        const real *__restrict v, const int32_t *__restrict j, ptrdiff_t count,               \
-        const int32_t *__restrict map, const real *__restrict tile, ptrdiff_t n,              \
-        real *__restrict out) {                                                               \
-        ptrdiff_t i, k;                                                                       \
-        if (n == 1) {                                                                         \
-            real s0 = 0, s1 = 0, s2 = 0, s3 = 0;                                              \
-            for (k = 0; k + 4 <= count; k += 4) {                                             \
-                s0 += v[k] * tile[map[j[k]]];                                                 \
-                s1 += v[k + 1] * tile[map[j[k + 1]]];                                         \
-                s2 += v[k + 2] * tile[map[j[k + 2]]];                                         \
-                s3 += v[k + 3] * tile[map[j[k + 3]]];                                         \
-            }                                                                                 \
-            for (; k < count; k++) s0 += v[k] * tile[map[j[k]]];                              \
-            out[0] = (s0 + s1) + (s2 + s3);                                                   \
-            return;                                                                           \
-        }                                                                                     \
-        for (i = 0; i < n; i++) out[i] = 0;                                                   \
-        for (k = 0; k < count;) {                                                             \
-            const real *t[4];                                                                 \
-            real c[4];                                                                        \
-            int hits = 0;                                                                     \
-            for (; k < count && hits < 4; k++) {                                              \
-                ptrdiff_t row = map[j[k]];                                                    \
-                if (row != 0) {                                                               \
-                    t[hits] = tile + row * n;                                                 \
-                    c[hits++] = v[k];                                                         \
-                }                                                                             \
-            }                                                                                 \
-            for (; hits < 4; hits++) {                                                        \
-                t[hits] = tile;                                                               \
-                c[hits] = 0;                                                                  \
-            }                                                                                 \
-            osvm_tile4_##suffix(out, n, t[0], t[1], t[2], t[3], c);                           \
-        }                                                                                     \
     }
 
 OSVM_DEFINE_EXPAND(float, f32)
 OSVM_DEFINE_EXPAND(double, f64)
 
 #define OSVM_DISPATCH_EXPAND(real, suffix)                                                    \
-    OSVM_DEFINE_DISPATCH(expand1, suffix,                                                     \
+    OSVM_DISPATCH(expand1_##suffix,                                                           \
                          (const real *kv, ptrdiff_t ld, ptrdiff_t n_slots, ptrdiff_t n,       \
                           const double *a, const double *b, double *fa, double *fb),          \
                          (kv, ld, n_slots, n, a, b, fa, fb))                                  \
-    OSVM_DEFINE_DISPATCH(expand, suffix,                                                      \
+    OSVM_DISPATCH(expand_##suffix,                                                            \
                          (const real *kv, ptrdiff_t ld, ptrdiff_t n_slots, ptrdiff_t n,       \
                           ptrdiff_t K, const double *a, const double *b, double *fa,          \
                           double *fb),                                                        \
                          (kv, ld, n_slots, n, K, a, b, fa, fb))                               \
-    OSVM_DEFINE_DISPATCH(patch, suffix,                                                       \
+    OSVM_DISPATCH(patch_##suffix,                                                             \
                          (double *f, ptrdiff_t n, double c_new, const real *k_new,            \
                           double c_old, const real *k_old),                                   \
-                         (f, n, c_new, k_new, c_old, k_old))                                  \
-    OSVM_DEFINE_DISPATCH(tiledot, suffix,                                                     \
-                         (const real *v, const int32_t *j, ptrdiff_t count,                   \
-                          const int32_t *map, const real *tile, ptrdiff_t n, real *out),      \
-                         (v, j, count, map, tile, n, out))
+                         (f, n, c_new, k_new, c_old, k_old))
 
 OSVM_DISPATCH_EXPAND(float, f32)
 OSVM_DISPATCH_EXPAND(double, f64)

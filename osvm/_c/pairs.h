@@ -3,27 +3,13 @@
  * The set has `count` rows, padded to a multiple of 4 (`stride`); padding has no room to
  * move and is never chosen.  g = y - f, s = signed coefficient in [low, high]; line k of
  * `gram` holds k(x_k, .) of the set.
- *
- * Written with the vector types of gcc and clang, compiled for the baseline instruction set
- * and for AVX2; other compilers take the plain loops.
  */
 #ifndef OSVM_PAIRS_H
 #define OSVM_PAIRS_H
 
-#include "exp.h"
+#include "dispatch.h"
 
 #define OSVM_FAR 1e300
-
-#if defined(__GNUC__) || defined(__clang__)
-#define OSVM_VECTORS 1
-typedef double osvm_v4d __attribute__((vector_size(32), aligned(8), may_alias));
-typedef int64_t osvm_v4i __attribute__((vector_size(32), aligned(8), may_alias));
-#define OSVM_PICK(mask, yes, no) \
-    ((osvm_v4d)(((mask) & (osvm_v4i)(yes)) | (~(mask) & (osvm_v4i)(no))))
-#define OSVM_PICK_I(mask, yes, no) (((mask) & (yes)) | (~(mask) & (no)))
-#else
-#define OSVM_VECTORS 0
-#endif
 
 /* One row's bounds as masks: may it grow, may it fall? */
 OSVM_FORCE_INLINE void osvm_set_masks(int64_t *up, int64_t *down, double s, double low,
@@ -36,15 +22,15 @@ OSVM_FORCE_INLINE void osvm_set_masks(int64_t *up, int64_t *down, double s, doub
 OSVM_FORCE_INLINE ptrdiff_t osvm_find_top(ptrdiff_t stride, const double *g, const int64_t *up,
                                           const int64_t *down, double *best, double *least) {
 #if OSVM_VECTORS
-    osvm_v4d top = {-OSVM_FAR, -OSVM_FAR, -OSVM_FAR, -OSVM_FAR}, bottom = -top;
-    const osvm_v4d far = bottom;
-    osvm_v4i at = {-1, -1, -1, -1}, place = {0, 1, 2, 3};
+    osvm_f64x4 top = {-OSVM_FAR, -OSVM_FAR, -OSVM_FAR, -OSVM_FAR}, bottom = -top;
+    const osvm_f64x4 far = bottom;
+    osvm_i64x4 at = {-1, -1, -1, -1}, place = {0, 1, 2, 3};
     ptrdiff_t k, found = -1;
     for (k = 0; k < stride; k += 4) {
-        const osvm_v4d value = *(const osvm_v4d *)(g + k);
-        const osvm_v4d high = OSVM_PICK(*(const osvm_v4i *)(up + k), value, -far);
-        const osvm_v4d low = OSVM_PICK(*(const osvm_v4i *)(down + k), value, far);
-        const osvm_v4i better = high > top;
+        const osvm_f64x4 value = *(const osvm_f64x4 *)(g + k);
+        const osvm_f64x4 high = OSVM_PICK(*(const osvm_i64x4 *)(up + k), value, -far);
+        const osvm_f64x4 low = OSVM_PICK(*(const osvm_i64x4 *)(down + k), value, far);
+        const osvm_i64x4 better = high > top;
         top = OSVM_PICK(better, high, top);
         at = OSVM_PICK_I(better, place, at);
         bottom = OSVM_PICK(low < bottom, low, bottom);
@@ -80,20 +66,20 @@ OSVM_FORCE_INLINE ptrdiff_t osvm_find_partner(ptrdiff_t stride, const double *g,
                                               const int64_t *down, const double *line,
                                               const double *diagonal, double own, double best) {
 #if OSVM_VECTORS
-    osvm_v4d top = {0.0, 0.0, 0.0, 0.0};
-    const osvm_v4d zero = top, tiny = {1e-12, 1e-12, 1e-12, 1e-12};
-    osvm_v4i at = {-1, -1, -1, -1}, place = {0, 1, 2, 3};
+    osvm_f64x4 top = {0.0, 0.0, 0.0, 0.0};
+    const osvm_f64x4 zero = top, tiny = {1e-12, 1e-12, 1e-12, 1e-12};
+    osvm_i64x4 at = {-1, -1, -1, -1}, place = {0, 1, 2, 3};
     ptrdiff_t k, found = -1;
     double largest = 0.0;
     for (k = 0; k < stride; k += 4) {
-        const osvm_v4d gap = best - *(const osvm_v4d *)(g + k);
-        osvm_v4d curve =
-            (own + *(const osvm_v4d *)(diagonal + k)) - 2.0 * *(const osvm_v4d *)(line + k);
-        osvm_v4d gain;
-        osvm_v4i better;
+        const osvm_f64x4 gap = best - *(const osvm_f64x4 *)(g + k);
+        osvm_f64x4 curve =
+            (own + *(const osvm_f64x4 *)(diagonal + k)) - 2.0 * *(const osvm_f64x4 *)(line + k);
+        osvm_f64x4 gain;
+        osvm_i64x4 better;
         curve = OSVM_PICK(curve < tiny, tiny, curve);
         gain = gap * gap / curve;
-        better = (gap > zero) & *(const osvm_v4i *)(down + k) & (gain > top);
+        better = (gap > zero) & *(const osvm_i64x4 *)(down + k) & (gain > top);
         top = OSVM_PICK(better, gain, top);
         at = OSVM_PICK_I(better, place, at);
         place += 4;
@@ -122,7 +108,7 @@ OSVM_FORCE_INLINE ptrdiff_t osvm_find_partner(ptrdiff_t stride, const double *g,
 }
 
 /* Pair steps until the gap is at most tol: how many were made. */
-OSVM_FORCE_INLINE ptrdiff_t osvm_loop_pair_steps_f64(
+OSVM_FORCE_INLINE ptrdiff_t osvm_loop_pair_steps(
     ptrdiff_t count, ptrdiff_t stride, const double *gram, const double *diagonal, double *g,
     double *s, const double *low, const double *high, int64_t *up, int64_t *down, double tol,
     ptrdiff_t limit) {
@@ -167,7 +153,7 @@ OSVM_FORCE_INLINE ptrdiff_t osvm_loop_pair_steps_f64(
 }
 
 /* Single steps until every violation |g| is at most tol: how many were made. */
-OSVM_FORCE_INLINE ptrdiff_t osvm_loop_single_steps_f64(
+OSVM_FORCE_INLINE ptrdiff_t osvm_loop_single_steps(
     ptrdiff_t count, ptrdiff_t stride, const double *gram, const double *diagonal, double *g,
     double *s, const double *low, const double *high, int64_t *up, int64_t *down, double tol,
     ptrdiff_t limit) {
@@ -182,16 +168,16 @@ OSVM_FORCE_INLINE ptrdiff_t osvm_loop_single_steps_f64(
         const double *line;
         ptrdiff_t found = -1;
 #if OSVM_VECTORS
-        osvm_v4d top = {best, best, best, best};
-        const osvm_v4d zero = {0.0, 0.0, 0.0, 0.0};
-        osvm_v4i at = {-1, -1, -1, -1}, place = {0, 1, 2, 3};
+        osvm_f64x4 top = {best, best, best, best};
+        const osvm_f64x4 zero = {0.0, 0.0, 0.0, 0.0};
+        osvm_i64x4 at = {-1, -1, -1, -1}, place = {0, 1, 2, 3};
         for (k = 0; k < stride; k += 4) {
-            const osvm_v4d value = *(const osvm_v4d *)(g + k);
-            const osvm_v4i rises = value > zero;
-            const osvm_v4d size = OSVM_PICK(rises, value, -value);
-            const osvm_v4i free = OSVM_PICK_I(rises, *(const osvm_v4i *)(up + k),
-                                              *(const osvm_v4i *)(down + k));
-            const osvm_v4i better = free & (size > top);
+            const osvm_f64x4 value = *(const osvm_f64x4 *)(g + k);
+            const osvm_i64x4 rises = value > zero;
+            const osvm_f64x4 size = OSVM_PICK(rises, value, -value);
+            const osvm_i64x4 free = OSVM_PICK_I(rises, *(const osvm_i64x4 *)(up + k),
+                                              *(const osvm_i64x4 *)(down + k));
+            const osvm_i64x4 better = free & (size > top);
             top = OSVM_PICK(better, size, top);
             at = OSVM_PICK_I(better, place, at);
             place += 4;
@@ -230,23 +216,7 @@ OSVM_FORCE_INLINE ptrdiff_t osvm_loop_single_steps_f64(
 #define OSVM_STEP_ARGUMENTS \
     (count, stride, gram, diagonal, g, s, low, high, up, down, tol, limit)
 
-#if OSVM_HAS_AVX2_BUILD
-#define OSVM_DEFINE_STEPS(name)                                                               \
-    OSVM_TARGET_AVX2 static ptrdiff_t osvm_avx2_##name OSVM_STEP_PARAMETERS {                 \
-        return osvm_loop_##name##_f64 OSVM_STEP_ARGUMENTS;                                    \
-    }                                                                                         \
-    OSVM_UNUSED static ptrdiff_t osvm_##name OSVM_STEP_PARAMETERS {                           \
-        return OSVM_CPU_HAS_AVX2() ? osvm_avx2_##name OSVM_STEP_ARGUMENTS                     \
-                                   : osvm_loop_##name##_f64 OSVM_STEP_ARGUMENTS;              \
-    }
-#else
-#define OSVM_DEFINE_STEPS(name)                                                               \
-    OSVM_UNUSED static ptrdiff_t osvm_##name OSVM_STEP_PARAMETERS {                           \
-        return osvm_loop_##name##_f64 OSVM_STEP_ARGUMENTS;                                    \
-    }
-#endif
-
-OSVM_DEFINE_STEPS(pair_steps)
-OSVM_DEFINE_STEPS(single_steps)
+OSVM_DISPATCH_VALUE(ptrdiff_t, pair_steps, OSVM_STEP_PARAMETERS, OSVM_STEP_ARGUMENTS)
+OSVM_DISPATCH_VALUE(ptrdiff_t, single_steps, OSVM_STEP_PARAMETERS, OSVM_STEP_ARGUMENTS)
 
 #endif

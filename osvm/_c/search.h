@@ -1,8 +1,6 @@
 /* One example for many candidates at once: what osvm/linear/search.pyx does besides the weights.
  *
- * The hinge with steps 1 / (reg (t0 + t)), one output per candidate, without a branch.  The
- * wide version is chosen at run time; it makes the same operations in the same order as the
- * plain one (no fused multiply-add), so that both give the same bits.
+ * The hinge with steps 1 / (reg (t0 + t)), one output per candidate, without a branch.
  */
 #ifndef OSVM_SEARCH_H
 #define OSVM_SEARCH_H
@@ -25,15 +23,45 @@ typedef struct {
     const double *eta0_b;  /* the intercept's step is this / sqrt(t); 0: the weights' */
 } osvm_candidates;
 
-/* Candidates from `first` on: 0 when all is well; + 1 when a scale left [low, high],
- * + 2 when a step overflows. */
-static OSVM_UNUSED int osvm_search_step_plain(const osvm_candidates *a, ptrdiff_t first,
-                                              ptrdiff_t n, double y, double t, double example,
-                                              double with_b, double limit, double low,
-                                              double high) {
+/* 0 when all is well; + 1 when a scale left [low, high], + 2 when a step overflows. */
+OSVM_FORCE_INLINE int osvm_loop_search_step(const osvm_candidates *a, ptrdiff_t n, double y,
+                                            double t, double example, double with_b,
+                                            double limit, double low, double high) {
     const double above = y > 0.0 ? 0.0 : 1.0, root = sqrt(t);
     int bad = 0, outside = 0;
-    for (ptrdiff_t k = first; k < n; k++) {
+    ptrdiff_t k = 0;
+#if OSVM_VECTORS
+#define ALL(x) ((x) + zero)
+#define IN(array) OSVM_READ(osvm_f64x4, a->array + k)
+#define OUT(array) OSVM_AT(osvm_f64x4, a->array + k)
+#define SIZE(x) ((osvm_f64x4)((osvm_i64x4)(x) & INT64_MAX))
+    const osvm_f64x4 zero = {0.0, 0.0, 0.0, 0.0}, one = ALL(1.0);
+    osvm_i64x4 all_bad = {0, 0, 0, 0}, all_outside = all_bad;
+    for (; osvm_simd_level() > 0 && k + 4 <= n; k += 4) {
+        const osvm_f64x4 score = IN(f) + IN(b), z = y * score;
+        const osvm_i64x4 free = z >= one;
+        const osvm_f64x4 xi = OSVM_PICK(free, zero, ALL(-y));
+        const osvm_f64x4 loss = IN(loss_sum) + OSVM_PICK(free, zero, one - z);
+        const osvm_f64x4 eta = one / (IN(step_reg) * (IN(t0) + t)), kept = one - eta * IN(reg);
+        const osvm_f64x4 eta_b = OSVM_PICK(IN(eta0_b) > zero, IN(eta0_b) / root, eta);
+        const osvm_f64x4 scale = IN(scale) * OSVM_PICK(kept > zero, kept, zero);
+        all_bad |= ~(SIZE(eta * example * xi) < limit * SIZE(IN(scale)))
+                   | ~(SIZE(loss) <= ALL(1e308));
+        all_outside |= ~(SIZE(scale) >= ALL(low)) | ~(SIZE(scale) <= ALL(high));
+        OUT(loss_sum) = loss;
+        OUT(error_sum) = IN(error_sum) + OSVM_PICK(score > zero, ALL(above), ALL(1.0 - above));
+        OUT(scale) = scale;
+        OUT(b) = IN(b) - with_b * (eta_b * example * xi);
+        OUT(c) = xi * (-eta * example);
+    }
+    bad = OSVM_ANY(all_bad);
+    outside = OSVM_ANY(all_outside);
+#undef ALL
+#undef IN
+#undef OUT
+#undef SIZE
+#endif
+    for (; k < n; k++) {
         const double score = a->f[k] + a->b[k], z = y * score;
         /* a NaN is on the violating side, so that the sum is NaN */
         const double xi = z >= 1.0 ? 0.0 : -y;
@@ -53,64 +81,10 @@ static OSVM_UNUSED int osvm_search_step_plain(const osvm_candidates *a, ptrdiff_
     return 2 * bad + outside;
 }
 
-#if OSVM_HAVE_AVX2
-OSVM_AVX2 static OSVM_UNUSED int osvm_search_step_avx2(const osvm_candidates *a, ptrdiff_t first,
-                                                       ptrdiff_t n, double y, double t,
-                                                       double example, double with_b,
-                                                       double limit, double low, double high) {
-#define ALL(x) _mm256_set1_pd(x)
-#define AT(array) _mm256_loadu_pd(a->array + k)
-#define SIZE(x) _mm256_andnot_pd(sign, x)
-    const __m256d sign = ALL(-0.0), zero = ALL(0.0), one = ALL(1.0), labels = ALL(y);
-    const __m256d above = ALL(y > 0.0 ? 0.0 : 1.0), below = ALL(y > 0.0 ? 1.0 : 0.0);
-    const __m256d times = ALL(t), root = ALL(sqrt(t)), weight = ALL(example);
-    __m256d good = _mm256_cmp_pd(zero, zero, _CMP_EQ_OQ), inside = good;
-    ptrdiff_t k = first;
-    for (; k + 4 <= n; k += 4) {
-        const __m256d score = _mm256_add_pd(AT(f), AT(b)), z = _mm256_mul_pd(labels, score);
-        const __m256d free = _mm256_cmp_pd(z, one, _CMP_GE_OQ);
-        const __m256d xi = _mm256_andnot_pd(free, ALL(-y));
-        const __m256d gap = _mm256_andnot_pd(free, _mm256_sub_pd(one, z));
-        const __m256d loss = _mm256_add_pd(AT(loss_sum), gap);
-        const __m256d eta = _mm256_div_pd(
-            one, _mm256_mul_pd(AT(step_reg), _mm256_add_pd(AT(t0), times)));
-        const __m256d kept = _mm256_sub_pd(one, _mm256_mul_pd(eta, AT(reg)));
-        const __m256d factor = _mm256_and_pd(kept, _mm256_cmp_pd(kept, zero, _CMP_GT_OQ));
-        const __m256d eta_b = _mm256_blendv_pd(eta, _mm256_div_pd(AT(eta0_b), root),
-                                               _mm256_cmp_pd(AT(eta0_b), zero, _CMP_GT_OQ));
-        const __m256d scale = _mm256_mul_pd(AT(scale), factor);
-        const __m256d size = SIZE(_mm256_mul_pd(_mm256_mul_pd(eta, weight), xi));
-        const __m256d room = _mm256_mul_pd(ALL(limit), SIZE(AT(scale)));
-        const __m256d wrong = _mm256_blendv_pd(below, above,
-                                               _mm256_cmp_pd(score, zero, _CMP_GT_OQ));
-        const __m256d move = _mm256_mul_pd(_mm256_mul_pd(eta_b, weight), xi);
-        good = _mm256_and_pd(good, _mm256_and_pd(_mm256_cmp_pd(size, room, _CMP_LT_OQ),
-                                                 _mm256_cmp_pd(SIZE(loss), ALL(1e308),
-                                                               _CMP_LE_OQ)));
-        inside = _mm256_and_pd(inside, _mm256_and_pd(
-            _mm256_cmp_pd(SIZE(scale), ALL(low), _CMP_GE_OQ),
-            _mm256_cmp_pd(SIZE(scale), ALL(high), _CMP_LE_OQ)));
-        _mm256_storeu_pd(a->loss_sum + k, loss);
-        _mm256_storeu_pd(a->error_sum + k, _mm256_add_pd(AT(error_sum), wrong));
-        _mm256_storeu_pd(a->scale + k, scale);
-        _mm256_storeu_pd(a->b + k, _mm256_sub_pd(AT(b), _mm256_mul_pd(ALL(with_b), move)));
-        _mm256_storeu_pd(a->c + k, _mm256_mul_pd(
-            xi, _mm256_mul_pd(_mm256_xor_pd(sign, eta), weight)));
-    }
-#undef ALL
-#undef AT
-#undef SIZE
-    const int found = 2 * (_mm256_movemask_pd(good) != 15) + (_mm256_movemask_pd(inside) != 15);
-    if (k == n) return found;
-    return found | osvm_search_step_plain(a, k, n, y, t, example, with_b, limit, low, high);
-}
-#endif
-
-static inline OSVM_UNUSED int osvm_search_step(const osvm_candidates *a, ptrdiff_t n, double y,
-                                               double t, double example, double with_b,
-                                               double limit, double low, double high) {
-    return OSVM_CHOOSE(osvm_search_step, a, 0, n, y, t, example, with_b, limit, low, high);
-}
+OSVM_DISPATCH_VALUE(int, search_step,
+                    (const osvm_candidates *a, ptrdiff_t n, double y, double t, double example,
+                     double with_b, double limit, double low, double high),
+                    (a, n, y, t, example, with_b, limit, low, high))
 
 /* ------------------------------------------------------- one row and the weights
  * As smat_dot_ahead and smat_axpy, for a sparse row whose values are of the weights'
@@ -121,101 +95,66 @@ static inline OSVM_UNUSED int osvm_search_step(const osvm_candidates *a, ptrdiff
  * osvm_search_axpy_...  column k += row_scale c[k] / scale[k] x; in each block of four
  *                       registers from the first to the last column whose c is not 0
  *
- * Both return 0, having done nothing, when the level is plain.  `work` holds K weights. */
-#if OSVM_HAVE_AVX2
-/* Four moves along the row, as weights; whether one of them is not 0. */
-static OSVM_AVX2_INLINE int osvm_search_moves(const double *c, const double *scale,
-                                              double row_scale, __m256d *moves) {
-    const __m256d steps = _mm256_loadu_pd(c);
-    if (_mm256_movemask_pd(_mm256_cmp_pd(steps, _mm256_setzero_pd(), _CMP_NEQ_UQ)) == 0)
-        return 0;
-    *moves = _mm256_mul_pd(_mm256_div_pd(steps, _mm256_loadu_pd(scale)),
-                           _mm256_set1_pd(row_scale));
+ * Both return 0, having done nothing, at level 0.  `work` holds K weights. */
+#if OSVM_VECTORS
+#define OSVM_SEARCH_AXPY(NAME, INDEX, WEIGHT, FOUR, UNIT)                                         \
+    ptrdiff_t k = 0;                                                                              \
+    if (osvm_simd_level() < 1) return 0;                                                          \
+    while (k + 4 <= K) {                                                                          \
+        const ptrdiff_t end = K - k < 4 * UNIT ? K - K % 4 : k + 4 * UNIT;                        \
+        ptrdiff_t first = end, last = end;                                                        \
+        for (; k < end; k += 4) {                                                                 \
+            const osvm_f64x4 steps = OSVM_READ(osvm_f64x4, c + k), zero = {0.0, 0.0, 0.0, 0.0};   \
+            const osvm_i64x4 moving = steps != zero;                                              \
+            osvm_f64x4 moves = zero;                                                              \
+            if (OSVM_ANY(moving)) {                                                               \
+                moves = steps / OSVM_READ(osvm_f64x4, scale + k) * row_scale;                     \
+                first = k < first ? k : first;                                                    \
+                last = k + 4;                                                                     \
+            }                                                                                     \
+            OSVM_AT(FOUR, work + k) = __builtin_convertvector(moves, FOUR);                       \
+        }                                                                                         \
+        OSVM_BY_WIDTH(first < end ? (last - first) / (UNIT / 2) : 0, osvm_axpy_sweep_##NAME, x,   \
+                      j, n, work + first, K, v + first)                                           \
+    }                                                                                             \
+    for (; k < K; k++) {                                                                          \
+        const WEIGHT move = (WEIGHT)(c[k] / scale[k] * row_scale);                                \
+        if (c[k] != 0.0)                                                                          \
+            for (ptrdiff_t i = 0; i < n; i++) v[(ptrdiff_t)j[i] * K + k] += x[i] * move;          \
+    }                                                                                             \
     return 1;
-}
-#define OSVM_SEARCH_STORE_float(place, moves) _mm_storeu_ps(place, _mm256_cvtpd_ps(moves))
-#define OSVM_SEARCH_STORE_double(place, moves) _mm256_storeu_pd(place, moves)
-
-#define OSVM_SEARCH(NAME, INDEX, WEIGHT, UNIT)                                                     \
-    OSVM_AVX2 static OSVM_UNUSED void osvm_search_dot_##NAME##_avx2(                               \
-        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const WEIGHT *v, ptrdiff_t K,                \
-        const INDEX *next, ptrdiff_t n_next, const double *scale, double row_scale, WEIGHT *work,  \
-        double *f) {                                                                               \
-        osvm_dot_all_##NAME##_avx2(x, j, n, v, K, work, next, n_next);                             \
-        for (ptrdiff_t i = n; i < n_next; i++) OSVM_PREFETCH(v + (ptrdiff_t)next[i] * K);          \
-        for (ptrdiff_t k = 0; k < K; k++) f[k] = row_scale * scale[k] * work[k];                   \
-    }                                                                                              \
-    OSVM_AVX2 static OSVM_UNUSED void osvm_search_axpy_##NAME##_avx2(                              \
-        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const double *c, const double *scale,        \
-        double row_scale, ptrdiff_t K, WEIGHT *work, WEIGHT *v) {                                  \
-        ptrdiff_t k = 0;                                                                           \
-        while (k + 4 <= K) {                                                                       \
-            const ptrdiff_t end = K - k < 4 * UNIT ? K - K % 4 : k + 4 * UNIT;                     \
-            ptrdiff_t first = end, last = end;                                                     \
-            for (; k < end; k += 4) {                                                              \
-                __m256d moves = _mm256_setzero_pd();                                               \
-                if (osvm_search_moves(c + k, scale + k, row_scale, &moves)) {                      \
-                    first = k < first ? k : first;                                                 \
-                    last = k + 4;                                                                  \
-                }                                                                                  \
-                OSVM_SEARCH_STORE_##WEIGHT(work + k, moves);                                       \
-            }                                                                                      \
-            const WEIGHT *m = work + first;                                                        \
-            WEIGHT *to = v + first;                                                                \
-            switch (first < end ? (last - first) / (UNIT / 2) : 0) {                               \
-            case 8: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 4, 0); break;                        \
-            case 7: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 3, 1); break;                        \
-            case 6: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 3, 0); break;                        \
-            case 5: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 2, 1); break;                        \
-            case 4: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 2, 0); break;                        \
-            case 3: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 1, 1); break;                        \
-            case 2: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 1, 0); break;                        \
-            case 1: osvm_axpy_sweep_##NAME(x, j, n, m, K, to, 0, 1); break;                        \
-            default: break;                                                                        \
-            }                                                                                      \
-        }                                                                                          \
-        for (; k < K; k++) {                                                                       \
-            const WEIGHT move = (WEIGHT)(c[k] / scale[k] * row_scale);                             \
-            if (c[k] != 0.0)                                                                       \
-                for (ptrdiff_t i = 0; i < n; i++) v[(ptrdiff_t)j[i] * K + k] += x[i] * move;       \
-        }                                                                                          \
-    }                                                                                              \
-    static inline OSVM_UNUSED int osvm_search_dot_##NAME(                                          \
-        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const WEIGHT *v, ptrdiff_t K,                \
-        const INDEX *next, ptrdiff_t n_next, const double *scale, double row_scale, WEIGHT *work,  \
-        double *f) {                                                                               \
-        if (osvm_simd_level() < 1) return 0;                                                       \
-        osvm_search_dot_##NAME##_avx2(x, j, n, v, K, next, n_next, scale, row_scale, work, f);     \
-        return 1;                                                                                  \
-    }                                                                                              \
-    static inline OSVM_UNUSED int osvm_search_axpy_##NAME(                                         \
-        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const double *c, const double *scale,        \
-        double row_scale, ptrdiff_t K, WEIGHT *work, WEIGHT *v) {                                  \
-        if (osvm_simd_level() < 1) return 0;                                                       \
-        osvm_search_axpy_##NAME##_avx2(x, j, n, c, scale, row_scale, K, work, v);                  \
-        return 1;                                                                                  \
-    }
 #else
-#define OSVM_SEARCH(NAME, INDEX, WEIGHT, UNIT)                                                     \
-    static inline OSVM_UNUSED int osvm_search_dot_##NAME(                                          \
-        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const WEIGHT *v, ptrdiff_t K,                \
-        const INDEX *next, ptrdiff_t n_next, const double *scale, double row_scale, WEIGHT *work,  \
-        double *f) {                                                                               \
-        (void)x; (void)j; (void)n; (void)v; (void)K; (void)next; (void)n_next; (void)scale;        \
-        (void)row_scale; (void)work; (void)f;                                                      \
-        return 0;                                                                                  \
-    }                                                                                              \
-    static inline OSVM_UNUSED int osvm_search_axpy_##NAME(                                         \
-        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const double *c, const double *scale,        \
-        double row_scale, ptrdiff_t K, WEIGHT *work, WEIGHT *v) {                                  \
-        (void)x; (void)j; (void)n; (void)c; (void)scale; (void)row_scale; (void)K; (void)work;     \
-        (void)v;                                                                                   \
-        return 0;                                                                                  \
-    }
+#define OSVM_SEARCH_AXPY(NAME, INDEX, WEIGHT, FOUR, UNIT) return 0;
 #endif
-OSVM_SEARCH(f32_i32, int32_t, float, 8)
-OSVM_SEARCH(f32_i64, int64_t, float, 8)
-OSVM_SEARCH(f64_i32, int32_t, double, 4)
-OSVM_SEARCH(f64_i64, int64_t, double, 4)
+
+#define OSVM_SEARCH(NAME, INDEX, WEIGHT, FOUR, UNIT)                                              \
+    OSVM_FORCE_INLINE int osvm_loop_search_dot_##NAME(                                            \
+        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const WEIGHT *v, ptrdiff_t K,               \
+        const INDEX *next, ptrdiff_t n_next, const double *scale, double row_scale, WEIGHT *work, \
+        double *f) {                                                                              \
+        if (!osvm_loop_dot_all_##NAME(x, j, n, v, K, work, next, n_next)) return 0;               \
+        for (ptrdiff_t i = n; i < n_next; i++) OSVM_PREFETCH(v + (ptrdiff_t)next[i] * K);         \
+        for (ptrdiff_t k = 0; k < K; k++) f[k] = row_scale * scale[k] * work[k];                  \
+        return 1;                                                                                 \
+    }                                                                                             \
+    OSVM_FORCE_INLINE int osvm_loop_search_axpy_##NAME(                                           \
+        const WEIGHT *x, const INDEX *j, ptrdiff_t n, const double *c, const double *scale,       \
+        double row_scale, ptrdiff_t K, WEIGHT *work, WEIGHT *v) {                                 \
+        OSVM_SEARCH_AXPY(NAME, INDEX, WEIGHT, FOUR, UNIT)                                         \
+    }                                                                                             \
+    OSVM_DISPATCH_VALUE(int, search_dot_##NAME,                                                   \
+                        (const WEIGHT *x, const INDEX *j, ptrdiff_t n, const WEIGHT *v,           \
+                         ptrdiff_t K, const INDEX *next, ptrdiff_t n_next, const double *scale,   \
+                         double row_scale, WEIGHT *work, double *f),                              \
+                        (x, j, n, v, K, next, n_next, scale, row_scale, work, f))                 \
+    OSVM_DISPATCH_VALUE(int, search_axpy_##NAME,                                                  \
+                        (const WEIGHT *x, const INDEX *j, ptrdiff_t n, const double *c,           \
+                         const double *scale, double row_scale, ptrdiff_t K, WEIGHT *work,        \
+                         WEIGHT *v),                                                              \
+                        (x, j, n, c, scale, row_scale, K, work, v))
+OSVM_SEARCH(f32_i32, int32_t, float, osvm_f32x4, 8)
+OSVM_SEARCH(f32_i64, int64_t, float, osvm_f32x4, 8)
+OSVM_SEARCH(f64_i32, int32_t, double, osvm_f64x4, 4)
+OSVM_SEARCH(f64_i64, int64_t, double, osvm_f64x4, 4)
 
 #endif

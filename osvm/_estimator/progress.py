@@ -13,11 +13,6 @@ from typing import Any, TextIO
 
 __all__ = ["Progress", "make_progress"]
 
-_HEADER = (
-    f"{'examples':>12} {'average':>11} {'since':>11} {'error':>9} {'examples/s':>12}\n"
-    f"{'':>12} {'loss':>11} {'last':>11} {'%':>9} {'':>12}\n"
-)
-
 
 class Progress:
     """A table of examples, average loss, loss since the last line, error and speed.
@@ -53,6 +48,11 @@ class Progress:
                3    0.500000    0.000000     33.33            2
     """
 
+    header = (
+        f"{'examples':>12} {'average':>11} {'since':>11} {'error':>9} {'examples/s':>12}",
+        f"{'':>12} {'loss':>11} {'last':>11} {'%':>9} {'':>12}",
+    )
+
     def __init__(
         self,
         stream: TextIO | None = None,
@@ -66,59 +66,69 @@ class Progress:
         self._start = start
         self._shown = start  # examples, loss of the last line
         self._shown_loss = 0.0
-        self._n = start
-        self._loss = 0.0
-        self._errors: float | None = None
         self._header = False
+        self.examples = start
+        self.loss: float | None = None
+        self.errors: float | None = None
         self.next_at = _next_power(start)
 
-    def update(self, examples: int, *, loss: float, errors: float | None = None) -> None:
+    def update(self, examples: int, *, loss: float | None, errors: float | None = None) -> None:
         """Totals to date; prints when `next_at` is reached.
 
         Parameters
         ----------
         examples : int
             Seen so far, `start` included.
-        loss : float
-            Sum of losses over this run.
+        loss : float or None
+            Sum of losses over this run; None where nobody counts them.
         errors : float, optional
             Number of mistakes over this run; None where there is no such thing.
         """
-        self._n, self._loss, self._errors = examples, loss, errors
+        self.examples, self.loss, self.errors = examples, loss, errors
         if examples >= self.next_at:
             self._print()
             self.next_at = _next_power(examples)
 
-    def add(self, examples: int, *, loss: float, errors: float | None = None) -> None:
+    def add(self, examples: int, *, loss: float | None, errors: float | None = None) -> None:
         """The same with what was added since the last call."""
-        if errors is not None:
-            errors += self._errors or 0.0
-        self.update(self._n + examples, loss=self._loss + loss, errors=errors)
+        loss = self.loss if loss is None else loss + (self.loss or 0.0)
+        errors = self.errors if errors is None else errors + (self.errors or 0.0)
+        self.update(self.examples + examples, loss=loss, errors=errors)
 
-    def finish(self) -> None:
+    def finish(self) -> Any:
         """Print the last line, unless it was printed."""
-        if self._n > self._shown:
-            self._print()
+        self._print()
+
+    @property
+    def seconds(self) -> float:
+        """Since the start, never 0."""
+        return max(self._clock() - self._began, 1e-9)
 
     def _print(self) -> None:
-        n = self._n - self._start
-        if n <= 0:
+        n, since = self.examples - self._start, self.examples - self._shown
+        if since <= 0:
             return
-        since = self._n - self._shown
-        seconds = max(self._clock() - self._began, 1e-9)
-        error = "-" if self._errors is None else f"{100.0 * self._errors / n:.2f}"
-        line = (
-            f"{self._n:>12} {_number(self._loss / n)} "
-            f"{_number((self._loss - self._shown_loss) / max(since, 1))} "
-            f"{error:>9} {n / seconds:>12,.0f}\n"
-        )
-        stream = sys.stderr if self._stream is None else self._stream
+        average = last = error = "-"
+        if self.loss is not None:
+            average = _number(self.loss / n)
+            last = _number((self.loss - self._shown_loss) / since)
+            self._shown_loss = self.loss
+        if self.errors is not None:
+            error = f"{100.0 * self.errors / n:.2f}"
         if not self._header:
-            stream.write(_HEADER)
+            self._write("\n".join(self.header))
             self._header = True
-        stream.write(line)
+        self._write(f"{self.examples:>12} {average:>11} {last:>11} {error:>9} {self._speed(n)}")
+        self._shown = self.examples
+
+    def _speed(self, n: int) -> str:
+        """The last columns of a line."""
+        return f"{n / self.seconds:>12,.0f}"
+
+    def _write(self, text: str) -> None:
+        stream = sys.stderr if self._stream is None else self._stream
+        stream.write(text + "\n")
         stream.flush()
-        self._shown, self._shown_loss = self._n, self._loss
 
 
 def make_progress(verbose: Any, *, start: int = 0) -> Progress | None:
@@ -142,5 +152,5 @@ def _next_power(n: int) -> int:
 def _number(value: float) -> str:
     """Six decimals where they fit."""
     if value == 0 or 1e-4 <= abs(value) < 1e4:
-        return f"{value:>11.6f}"
-    return f"{value:>11.4e}"
+        return f"{value:.6f}"
+    return f"{value:.4e}"

@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from osvm.exceptions import ConversionWarning
 
-__all__ = ["say", "say_once", "sparse_frame", "to_csr", "to_floats", "to_ndarray"]
+__all__ = ["warn", "warn_once", "sparse_frame", "to_csr", "to_floats", "to_ndarray"]
 
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
-def say(message: str, category: type[Warning]) -> None:
+def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line outside osvm that led here."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "osvm":
@@ -29,11 +29,11 @@ def say(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def say_once(key: str, message: str) -> None:
+def warn_once(key: str, message: str) -> None:
     """Warn about a conversion, once per process for each key."""
-    if key not in _said:
-        _said.add(key)
-        say(message, ConversionWarning)
+    if key not in _warned:
+        _warned.add(key)
+        warn(message, ConversionWarning)
 
 
 def to_floats(array: npt.NDArray[Any], name: str, what: str = "X") -> npt.NDArray[Any]:

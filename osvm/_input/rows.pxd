@@ -1,6 +1,6 @@
 from cpython.buffer cimport Py_buffer
 
-from osvm.core.row cimport Rows
+from osvm.core.typedefs cimport Rows
 
 cdef char type_code(const Py_buffer *buffer) noexcept
 

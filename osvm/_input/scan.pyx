@@ -19,8 +19,8 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from osvm._input.rows cimport RowSource
-from osvm.core.row cimport ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64
-from osvm.core.row cimport OSVM_PREFETCH, ROW_F64_I32, Row, Rows, row_index, row_value, rows_get
+from osvm.core.rows cimport OSVM_PREFETCH, row_index, row_value, rows_get
+from osvm.core.typedefs cimport ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Row, Rows
 
 cdef extern from "../_c/simd.h" nogil:
     int32_t osvm_largest_f32(const void *x, Py_ssize_t n)

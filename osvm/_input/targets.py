@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse as sp
 
-from osvm._input.convert import say, to_floats
+from osvm._input.convert import to_floats, warn
 from osvm._input.scan import all_finite, first_bad_weight, first_not_whole
 from osvm.exceptions import ConversionWarning
 
@@ -142,7 +142,7 @@ def _to_vector(y: Any, name: str) -> npt.NDArray[Any]:
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: y has dtype {array.dtype}.")
     if array.ndim == 2 and array.shape[1] == 1:
-        say(
+        warn(
             "A column-vector y was passed when a 1d array was expected. Please change the shape "
             "of y to (n_samples,), for example using ravel().",
             _column_warning(),

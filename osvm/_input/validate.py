@@ -23,9 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse as sp
 
-from osvm._input.convert import say, say_once, sparse_frame, to_csr, to_floats, to_ndarray
-from osvm._input.norms import row_norms
-from osvm._input.rows import RowSource
+from osvm._input.convert import sparse_frame, to_csr, to_floats, to_ndarray, warn, warn_once
+from osvm._input.rows import RowSource, row_norms
 from osvm._input.scan import find_fault, open_csr, open_dense
 from osvm._input.targets import check_sample_weight, check_y_classes, check_y_regression
 
@@ -221,7 +220,7 @@ def _match_indices(
         if int(indptr.max()) > limits.max or int(indptr.min()) < limits.min:
             target = int64
     if indices.dtype != target:
-        say_once(
+        warn_once(
             f"indices {indices.dtype}",
             f"X.indices has dtype {indices.dtype} and was copied to {np.dtype(target)}; build X "
             "with int32 or int64 indices to save the copy.",
@@ -296,7 +295,7 @@ def _open_sparse(X: Any, name: str) -> tuple[RowSource, Any]:
             raise ValueError(f"Complex data not supported: X has dtype {X.dtype}.")
         if X.ndim != 2:
             raise ValueError(_reshape_text(f"{X.ndim}D sparse array"))
-        say_once(
+        warn_once(
             f"format {X.format}",
             f"X is a {X.format.upper()} matrix and was copied to CSR; call X.tocsr() once before "
             "to save the copy at every call.",
@@ -343,13 +342,13 @@ def check_feature_names(
     if names is None and expected is None:
         return
     if expected is None:
-        say(
+        warn(
             f"X has feature names, but {estimator_name} was fitted without feature names",
             UserWarning,
         )
         return
     if names is None:
-        say(
+        warn(
             f"X does not have valid feature names, but {estimator_name} was fitted with feature "
             "names",
             UserWarning,

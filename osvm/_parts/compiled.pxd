@@ -1,9 +1,7 @@
 # The compiled side of osvm.losses, osvm.schedules and osvm.kernels: one object per
 # part, which owns the C struct that a loop reads and whatever the struct points at.
 # A loop takes the address of the struct and keeps the object alive meanwhile.
-from osvm.core.kernel cimport Kernel
-from osvm.core.loss cimport Loss
-from osvm.core.step cimport Step
+from osvm.core.typedefs cimport Kernel, Loss, Step
 
 
 cdef class LossSpec:

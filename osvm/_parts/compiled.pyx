@@ -20,17 +20,17 @@ from libc.stdint cimport int64_t
 
 from osvm._input.rows cimport RowSource
 from osvm.core.kernel cimport (
-    KERNEL_CUSTOM, KERNEL_PRECOMPUTED, kernel_from_dot, kernel_from_dots, kernel_init,
-    kernel_rows, kernel_self, kernel_uses_dots, kernel_uses_norms,
+    KERNEL_CUSTOM, KERNEL_PRECOMPUTED, kernel_from_dot, kernel_from_dots, kernel_init, kernel_rows,
+    kernel_self, kernel_uses_dots, kernel_uses_norms,
 )
 from osvm.core.loss cimport (
-    LOSS_CUSTOM, LOSS_GRAPH_HINGE, loss_curvature_margin, loss_fn, loss_init, loss_is_multi,
-    loss_value_margin, loss_value_xi_margin, loss_xi_margin, mloss_curvature_times,
-    mloss_value_xi, softmax_probability,
+    LOSS_CUSTOM, LOSS_GRAPH_HINGE, loss_curvature_margin, loss_init, loss_is_multi,
+    loss_value_margin, loss_value_xi_margin, loss_xi_margin, mloss_curvature_times, mloss_value_xi,
+    softmax_probability,
 )
-from osvm.core.row cimport Row, row_index, row_value, rows_get
+from osvm.core.rows cimport row_index, row_value, rows_get
 from osvm.core.step cimport step_eta, step_init, step_next, step_set_reg, step_smd_adapt
-from osvm.core.typedefs cimport weight_t
+from osvm.core.typedefs cimport Row, loss_fn, weight_t
 
 LOSS_SIGNATURE = "double (double, double, void *)"
 

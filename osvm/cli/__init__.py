@@ -70,13 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, OSError, ImportError, ArithmeticError) as error:
-        _complain(name, _describe(error))
+        _report(name, _describe(error))
         return 1
     except MemoryError:
-        _complain(name, "not enough memory; try --stream, fewer --bits or a smaller --memory-mb")
+        _report(name, "not enough memory; try --stream, fewer --bits or a smaller --memory-mb")
         return 1
     except KeyboardInterrupt as interrupt:
-        _complain(name, ": ".join(["interrupted", *map(str, interrupt.args)]))
+        _report(name, ": ".join(["interrupted", *map(str, interrupt.args)]))
         return 130
 
 
@@ -87,7 +87,7 @@ def _describe(error: BaseException) -> str:
     return " ".join(str(error).split("\n"))
 
 
-def _complain(name: str, text: str) -> None:
+def _report(name: str, text: str) -> None:
     with contextlib.suppress(OSError):
         print(f"{name}: {text}", file=sys.stderr)
     with contextlib.suppress(OSError):

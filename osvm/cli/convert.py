@@ -117,7 +117,7 @@ def _to_lines(
         out.write(text.encode())
         rows += X.shape[0]
         values += X.nnz
-        report.add(X.shape[0], None, None)
+        report.add(X.shape[0], loss=None)
     labels.save()
     return {**report.finish(), "rows": rows, "values": values}
 
@@ -199,7 +199,7 @@ def _to_parquet(arguments: argparse.Namespace, reader: Any) -> dict[str, Any]:
             writer.write_table(table)
             rows += X.shape[0]
             values += X.nnz
-            report.add(X.shape[0], None, None)
+            report.add(X.shape[0], loss=None)
         if writer is None:
             raise ValueError(f"{reader.name}: no rows")
         writer.close()

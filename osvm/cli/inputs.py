@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from osvm.stream import read
-from osvm.stream._base import Reader
+from osvm.stream.base import Reader
 from osvm.stream.formats import FORMATS, guess_format
 from osvm.stream.open import FormatError
 

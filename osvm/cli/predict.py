@@ -89,7 +89,7 @@ def _predict(
         else:
             out.write(_lines(found, as_json))
         out.flush()
-        report.add(X.shape[0], None, None)
+        report.add(X.shape[0], loss=None)
         if sets is not None:
             if isinstance(y, list) and plain:
                 sets.count(labels, y)

@@ -1,20 +1,15 @@
 """Progress of a run on standard error: a table, a bar where the size is known.
 
-Lines come at examples 1, 2, 4, 8, ...: examples, average loss, loss since the
-last line, error, examples a second, megabytes a second.
+Lines come at examples 1, 2, 4, 8, ..., as `verbose=True` of an estimator prints them.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
 from typing import Any
 
-HEAD = (
-    f"{'examples':>12} {'average':>11} {'since':>11} {'error':>8} {'examples':>11} {'MB':>8}\n"
-    f"{'':>12} {'loss':>11} {'last':>11} {'%':>8} {'per s':>11} {'per s':>8}"
-)
+from osvm._estimator.progress import Progress
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,27 +31,19 @@ def positive(text: str) -> int:
     return value
 
 
-class Report:
-    """Counts and prints."""
+class Report(Progress):
+    """The table of `Progress` with megabytes a second, the bar, and the figures of a run."""
+
+    header = (f"{Progress.header[0]} {'MB/s':>8}", f"{Progress.header[1]} {'':>8}")
 
     def __init__(
         self, arguments: argparse.Namespace, reader: Any, *, start: int = 0, table: bool = True
     ) -> None:
-        self.quiet = arguments.quiet
-        self.table = table and not self.quiet
+        super().__init__(start=start)
+        self.table = table and not arguments.quiet
         self.reader = reader
-        self.began = time.perf_counter()
-        self.examples = self.first = start
-        self.loss = self.errors = 0.0
-        self.counted = False
         self.bytes_before = 0
-        self._shown = start
-        self._shown_loss = 0.0
-        self._headed = False
-        self.next_at = 1
-        while self.next_at <= start:
-            self.next_at *= 2
-        self._bar = self._make_bar(arguments) if not self.quiet else None
+        self._bar = self._make_bar(arguments) if not arguments.quiet else None
 
     def _make_bar(self, arguments: argparse.Namespace) -> Any:
         place = self.reader.progress
@@ -75,21 +62,12 @@ class Report:
             mininterval=0.2,
         )
 
-    def add(self, examples: int, loss: float | None, errors: float | None) -> None:
-        """What was learnt since the last call."""
-        self.examples += examples
-        if loss is not None:
-            self.loss += loss
-            self.errors += errors or 0.0
-            self.counted = True
+    def update(self, examples: int, *, loss: float | None, errors: float | None = None) -> None:
         if self._bar is not None:
             place = self.reader.progress
             if place is not None:
                 self._bar.update(max(0, place[0] - self._bar.n))
-        if self.examples >= self.next_at:
-            self.line()
-            while self.next_at <= self.examples:
-                self.next_at *= 2
+        super().update(examples, loss=loss, errors=errors)
 
     def new_pass(self, bytes_read: int) -> None:
         """The data begin again."""
@@ -98,54 +76,36 @@ class Report:
             self._bar.reset()
 
     @property
-    def seconds(self) -> float:
-        return max(time.perf_counter() - self.began, 1e-9)
-
-    @property
     def megabytes(self) -> float:
         return (self.bytes_before + self.reader.bytes_read) / 1e6
 
-    def line(self) -> None:
-        """One line of the table."""
-        n = self.examples - self.first
-        if not self.table or n <= 0 or self.examples == self._shown:
-            return
-        if not self._headed:
-            self._write(HEAD)
-            self._headed = True
-        since = self.examples - self._shown
-        if self.counted:
-            average = f"{self.loss / n:>11.6f}"
-            last = f"{(self.loss - self._shown_loss) / since:>11.6f}"
-            error = f"{100 * self.errors / n:>8.2f}"
-        else:
-            average, last, error = f"{'-':>11}", f"{'-':>11}", f"{'-':>8}"
-        speed = n / self.seconds
-        self._write(
-            f"{self.examples:>12} {average} {last} {error} {speed:>11,.0f} "
-            f"{self.megabytes / self.seconds:>8.1f}"
-        )
-        self._shown, self._shown_loss = self.examples, self.loss
+    def _speed(self, n: int) -> str:
+        return f"{super()._speed(n)} {self.megabytes / self.seconds:>8.1f}"
+
+    def _print(self) -> None:
+        if self.table:
+            super()._print()
 
     def _write(self, text: str) -> None:
         if self._bar is not None:
             self._bar.write(text, file=sys.stderr)
         else:
-            print(text, file=sys.stderr, flush=True)
+            super()._write(text)
 
     def finish(self) -> dict[str, Any]:
         """The last line; the figures."""
-        self.line()
+        super().finish()
         if self._bar is not None:
             self._bar.close()
-        n = self.examples - self.first
+        n = self.examples - self._start
+        counted = self.loss is not None and n > 0
         return {
             "examples": self.examples,
             "seconds": self.seconds,
             "examples_per_second": n / self.seconds,
             "megabytes_per_second": self.megabytes / self.seconds,
-            "average_loss": self.loss / n if self.counted and n else None,
-            "error": self.errors / n if self.counted and n else None,
+            "average_loss": (self.loss or 0.0) / n if counted else None,
+            "error": (self.errors or 0.0) / n if counted else None,
             "skipped": self.reader.n_skipped,
         }
 

@@ -191,8 +191,7 @@ def _fit(
     report.examples = int(model.t_)
     if totals is not None:
         report.loss, report.errors = totals
-        report.counted = True
-    report._shown = report.examples  # the model has printed its own table
+    report.table = False  # the model has printed its own
     figures = report.finish()
     figures["rows"] = X.shape[0]
     return figures
@@ -300,9 +299,9 @@ def _learn(model: Any, reader: Any, batch: tuple, classes: Any, report: Report) 
             model.partial_fit(X, y, **options)
         after = running_totals(model)
         if after is None:
-            report.add(stop - start, None, None)
+            report.add(stop - start, loss=None)
         else:
-            report.add(stop - start, after[0] - before[0], after[1] - before[1])
+            report.add(stop - start, loss=after[0] - before[0], errors=after[1] - before[1])
         start = stop
     return classes
 

@@ -9,13 +9,14 @@
 #   norm is 0.
 # - exp is the library's own (exp.h): no libm call, 1-2 ulp, vectorised.
 from libc.math cimport NAN, sqrt, tanh
-from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
-from osvm.core.row cimport ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_DENSE
-from osvm.core.row cimport ROW_F64_I32, ROW_F64_I64, Row, row_index, row_value
-from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
+from osvm.core.rows cimport row_index, row_is_sorted, row_value
+from osvm.core.typedefs cimport (  # no-cython-lint: clients may cimport kernel_fn_t from here
+    ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I32, ROW_F64_I64, Kernel, Row,
+    float32_t, float64_t, index_t, kernel_fn_t, value_t, weight_t,
+)
 
 cdef extern from "../_c/exp.h" nogil:
     double osvm_exp_down(double x)
@@ -36,18 +37,6 @@ cdef enum KernelKind:
     KERNEL_CUSTOM = 5       # kernel_fn, user
     KERNEL_PRECOMPUTED = 6  # the caller reads the values from a matrix
 
-# A custom kernel; must not need the GIL.
-ctypedef double (*kernel_fn_t)(const Row *x, const Row *z, void *user) noexcept nogil
-
-cdef struct Kernel:
-    size_t struct_size
-    int kind                # a KernelKind
-    int degree
-    double gamma
-    double coef0
-    kernel_fn_t kernel_fn   # custom only
-    void *user
-
 
 cdef inline void kernel_init(Kernel *kernel, int kind, double gamma) noexcept nogil:
     """A kernel of this kind with coef0 = 0 and degree = 3."""
@@ -60,7 +49,7 @@ cdef inline void kernel_init(Kernel *kernel, int kind, double gamma) noexcept no
 
 cdef inline bint kernel_uses_dots(const Kernel *kernel) noexcept nogil:
     """True when the dot product and the norms are enough (not custom, not precomputed)."""
-    return kernel.kind < KERNEL_CUSTOM
+    return kernel.kind != KERNEL_CUSTOM and kernel.kind != KERNEL_PRECOMPUTED
 
 
 cdef inline bint kernel_uses_norms(const Kernel *kernel) noexcept nogil:
@@ -132,24 +121,6 @@ cdef inline void kernel_from_dots(const Kernel *kernel, weight_t *dots, Py_ssize
 
 
 # ------------------------------------------------------------- two rows
-
-cdef inline bint columns_increase(const index_t *j, Py_ssize_t n) noexcept nogil:
-    """True when the columns are sorted and none repeats."""
-    cdef Py_ssize_t k
-    cdef bint good = True
-    for k in range(1, n):
-        good &= j[k - 1] < j[k]
-    return good
-
-
-cdef inline bint row_is_sorted(const Row *x) noexcept nogil:
-    """True for dense rows, and for sparse ones with strictly increasing columns."""
-    if x.indices == NULL:
-        return True
-    if x.kind == ROW_F32_I32 or x.kind == ROW_F64_I32:
-        return columns_increase(<const int32_t *> x.indices, x.count)
-    return columns_increase(<const int64_t *> x.indices, x.count)
-
 
 cdef inline double merge_dot(const value_t *a, const index_t *ja, Py_ssize_t na,
                              const value_t *b, const index_t *jb,

@@ -25,8 +25,9 @@
 #   loop need look at the value alone; nothing overflows for finite scores.
 # - exp is the library's own (exp.h); 0 below the smallest normal number.
 from libc.math cimport fabs, log, log1p
-from libc.stddef cimport size_t
 from libc.string cimport memset
+
+from osvm.core.typedefs cimport Loss, loss_fn  # no-cython-lint: clients may cimport both from here
 
 cdef extern from "../_c/exp.h" nogil:
     double osvm_exp_down(double x)
@@ -46,21 +47,6 @@ cdef enum LossKind:
     LOSS_MULTICLASS_HINGE = 64
     LOSS_GRAPH_HINGE = 65         # delta, n_labels
     LOSS_SOFTMAX = 66
-
-# One of the three functions of a custom loss; must not need the GIL.
-ctypedef double (*loss_fn)(double y, double f, void *user) noexcept nogil
-
-cdef struct Loss:
-    size_t struct_size
-    int kind              # a LossKind
-    double p0             # parameters, see LossKind
-    double p1
-    loss_fn value_fn      # custom only
-    loss_fn dloss_fn
-    loss_fn curvature_fn  # NULL: the curvature is 0
-    void *user
-    const double *delta   # graph_hinge: n_labels x n_labels distances, row = true label
-    Py_ssize_t n_labels
 
 
 cdef inline void loss_init(Loss *loss, int kind) noexcept nogil:

@@ -5,11 +5,11 @@
 # keeps those, one per output.
 from libc.stdint cimport int32_t, int64_t
 
-from osvm.core.row cimport (
-    OSVM_PREFETCH, ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row,
-    row_index,
+from osvm.core.rows cimport OSVM_PREFETCH, row_index
+from osvm.core.typedefs cimport (
+    ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, float32_t, float64_t,
+    index_t, value_t, weight_t,
 )
-from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
 
 cdef extern from "../_c/simd.h" nogil:
     bint osvm_dot_all_f32_i32(const float *x, const int32_t *j, Py_ssize_t n, const float *v,

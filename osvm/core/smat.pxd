@@ -7,9 +7,7 @@
 #
 # The arrays belong to the caller.
 from libc.math cimport fabs, sqrt
-from libc.stddef cimport size_t
 
-from osvm.core.row cimport Row
 from osvm.core.row_all cimport (
     row_axpy_all, row_axpy_one, row_axpy_two, row_dot_all, row_dot_all_ahead
 )
@@ -17,24 +15,7 @@ from osvm.core.row_all cimport (  # no-cython-lint: clients may cimport these fr
     dense_axpy_all, dense_axpy_one, dense_dot_all, sparse_axpy_all, sparse_axpy_one,
     sparse_axpy_two, sparse_dot_all,
 )
-from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
-
-cdef struct SMat:
-    size_t struct_size
-    void *v                 # dim x n_out weights, feature-major
-    void *u                 # the averages' companion, or NULL
-    void *work              # n_out weights of scratch
-    double *scale           # s, one per output
-    double *sq_v            # ||column||^2, one per output
-    double *avg_scale       # S, one per output
-    double avg_count        # n, the same for all
-    Py_ssize_t dim
-    Py_ssize_t n_out
-    int kind                # a WeightKind
-    int track_norm
-    int averaging
-    double low
-    double high
+from osvm.core.typedefs cimport WEIGHT_F32, Row, SMat, float32_t, float64_t, weight_t
 
 
 cdef inline void smat_init(SMat *w, void *v, void *work, double *scale, double *sq_v,

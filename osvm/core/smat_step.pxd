@@ -9,12 +9,10 @@
 #     smat_settle(w, &debt)           before anything else changes or reads W's average
 #
 # `x` must live until then.  The arrays of a Debt belong to the caller.
-from osvm.core.row cimport Row
 from osvm.core.row_all cimport (
     is_few, row_axpy_all, row_axpy_few, row_axpy_one, row_fetch_all,
 )
-from osvm.core.smat cimport SMat
-from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t
+from osvm.core.typedefs cimport WEIGHT_F32, Row, SMat, float32_t, float64_t
 
 cdef struct Debt:
     double *c                   # room for n_out coefficients

@@ -14,8 +14,9 @@
 #   step_set_reg lowers it to 1/reg, beyond which the shrink 1 - eta reg changes sign.
 #   The floor keeps eta from collapsing to 0 (see ALGORITHMS in the documentation).
 from libc.math cimport INFINITY, sqrt
-from libc.stddef cimport size_t
 from libc.string cimport memset
+
+from osvm.core.typedefs cimport Step
 
 cdef enum StepKind:
     STEP_INVERSE_TIME = 0   # reg
@@ -25,20 +26,6 @@ cdef enum StepKind:
     STEP_CONSTANT = 4       # eta0
     STEP_SMD = 5            # eta0, mu, decay, eta_min, eta_max; one eta for all
     STEP_SMD_COORDINATE = 6  # the same numbers; the loop keeps one eta per coordinate
-
-cdef struct Step:
-    size_t struct_size
-    int kind         # a StepKind
-    double eta0
-    double reg
-    double t0
-    double tau
-    double C
-    double mu        # SMD: the meta step size
-    double decay     # SMD: lambda of the paper, the trace's memory
-    double eta_min   # SMD: floor
-    double eta_max   # SMD: cap
-    double eta       # SMD: current value
 
 
 cdef inline void step_init(Step *step, int kind, double eta0) noexcept nogil:

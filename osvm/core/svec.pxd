@@ -15,25 +15,12 @@
 #
 # The arrays belong to the caller.
 from libc.math cimport fabs, isfinite, sqrt
-from libc.stddef cimport size_t
 
-from osvm.core.row cimport Row, row_axpy, row_axpy_norm, row_dot, row_dot_ahead
-from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
+from osvm.core.row cimport row_axpy, row_axpy_norm, row_dot, row_dot_ahead
+from osvm.core.typedefs cimport WEIGHT_F32, Row, SVec, float32_t, float64_t, weight_t
 
-cdef struct SVec:
-    size_t struct_size
-    void *v                 # dim weights of the given kind
-    void *u                 # the average's companion, or NULL
-    Py_ssize_t dim
-    int kind                # a WeightKind
-    int track_norm          # keep sq_v up to date
-    int averaging           # iterates are being averaged now
-    double scale            # s
-    double sq_v             # ||v||^2
-    double avg_scale        # S
-    double avg_count        # n
-    double low              # fold when |s| leaves [low, high]
-    double high
+cdef extern from "../_c/dispatch.h" nogil:
+    bint OSVM_RARE(bint condition)
 
 
 cdef inline void svec_init(SVec *w, void *v, Py_ssize_t dim, int kind) noexcept nogil:
@@ -212,10 +199,11 @@ cdef inline void svec_shrink(SVec *w, double factor) noexcept nogil:
         return
     w.scale *= factor
     size = fabs(w.scale)
-    if size == 0.0:
-        svec_reset(w)
-    elif size < w.low or size > w.high:
-        svec_fold(w)
+    if OSVM_RARE(size == 0.0 or size < w.low or size > w.high):
+        if size == 0.0:
+            svec_reset(w)
+        else:
+            svec_fold(w)
 
 
 cdef inline int svec_project(SVec *w, double radius) noexcept nogil:

@@ -7,8 +7,8 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t
 
-from osvm.core.row cimport Rows, rows_init_csr, rows_init_dense
-from osvm.core.typedefs cimport float32_t, float64_t
+from osvm.core.rows cimport rows_init_csr, rows_init_dense
+from osvm.core.typedefs cimport Rows, float32_t, float64_t
 
 
 cdef inline size_t array_address(object array, tuple types) except? 0:

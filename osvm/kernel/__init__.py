@@ -7,7 +7,8 @@ and `osvm.taxonomy`.  `SOLVERS` lists every way to learn.
 """
 
 from osvm.kernel.classifier import SOLVERS, KernelClassifier
-from osvm.kernel.regressor import KernelNovelty, KernelRegressor
+from osvm.kernel.novelty import KernelNovelty
+from osvm.kernel.regressor import KernelRegressor
 
 __all__ = ["SOLVERS", "KernelClassifier", "KernelNovelty", "KernelRegressor"]
 

@@ -1,98 +1,35 @@
 """What the kernel estimators share: solvers, machines, fitted attributes, state.
 
-A *solver* learns, a *machine* is what it has learnt.  `KernelClassifier` and its sisters
-check data and labels, hand a `Batch` to the solver that `solver` names, and read scores
-off the machine.  `SOLVERS` in `osvm.kernel` is the table of solvers.
+A *solver* learns, a *machine* is what it has learnt.  The estimators check data and labels,
+hand a `Batch` to the solver that `solver` names, and read scores off the machine.  There are
+two kinds of each, with the same methods: `BufferSolver` and `BufferMachine` for streams,
+`CachedLearner` and `CachedMachine` for a fixed training set.
+
+Invariants
+- a solver raises before it changes anything, or restores what it has changed;
+- support vectors come oldest first.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from osvm import kernels
 from osvm._estimator.base import LabelIndex, OnlineEstimator, RunningBalance, check_choice
-from osvm._input.rows import RowSource
 from osvm._input.schema import Field
+from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import BufferMachine, copy_machine
-from osvm.kernel.cached.learner import CachedLearner, CachedMachine, refuse_cached_parameters
+from osvm.kernel.buffer.solver import BufferSolver
+from osvm.kernel.cached.learner import CachedLearner, CachedMachine
 from osvm.kernel.cached.solvers import CachedSolver
+from osvm.kernel.options import refuse_foreign
 
-__all__ = ["Batch", "KernelEstimator", "Machine", "Solver", "streaming"]
+__all__ = ["KernelEstimator", "streaming"]
 
 Array = npt.NDArray[Any]
-
-
-@dataclass
-class Batch:
-    """Checked examples.
-
-    Attributes
-    ----------
-    source : RowSource
-        The rows, for compiled code.
-    X : array or CSR matrix
-        The same rows, for `gamma="scale"`.
-    task : "classify", "regress" or "novelty"
-    labels : int32 array or None
-        Codes of the classes.
-    targets : float64 array or None
-        Numbers to predict.
-    weights : float64 array or None
-        Class and sample weights, multiplied.
-    index : LabelIndex or None
-        The classes known.
-    """
-
-    source: RowSource
-    X: Any
-    task: str
-    labels: Array | None = None
-    targets: Array | None = None
-    weights: Array | None = None
-    index: LabelIndex | None = None
-
-
-class Machine(Protocol):
-    """What a solver has learnt.  Support vectors come oldest first."""
-
-    n_support: int
-    n_outputs: int
-    t: float
-    intercept: Array
-
-    def decision(self, source: RowSource) -> Array:
-        """Scores with the intercept, (n, K)."""
-
-    def support_vectors(self) -> Any: ...
-
-    def alpha(self) -> Array:
-        """Coefficients, (n, K)."""
-
-    def get_state(self) -> tuple[dict[str, Any], dict[str, Array]]: ...
-
-
-class Solver(Protocol):
-    """A way to learn.  Methods raise before they change anything."""
-
-    streams: bool  # partial_fit goes on with new examples
-
-    def fit(self, model: Any, batch: Batch, machine: Any) -> Any:
-        """Learn a training set; `machine` is what to go on from (warm_start), or None."""
-
-    def partial_fit(self, model: Any, batch: Batch, machine: Any) -> Any:
-        """Learn from the batch once, in order; `machine` is None at first.
-
-        A solver that works in place restores `machine` when it raises.
-        """
-
-    def restore(
-        self, model: Any, n_features: int, index: LabelIndex | None, scalars: Any, arrays: Any
-    ) -> Any:
-        """The machine whose `get_state` gave these."""
 
 
 class streaming:
@@ -108,13 +45,13 @@ class streaming:
     def __get__(self, model: Any, owner: type | None = None) -> Any:
         if model is None:
             return self.method
-        if isinstance(model.solver, CachedSolver | str):
-            name = getattr(model.solver, "name", model.solver)
-            if not getattr(model._solvers.get(name), "streams", True):
-                raise AttributeError(
-                    f"{self.name}: solver {name!r} learns a fixed training set; use fit, or "
-                    "solver='buffer' for a stream"
-                )
+        name = getattr(model.solver, "name", model.solver)
+        known = isinstance(name, str) and name in model._solvers and name != "buffer"
+        if known or isinstance(model.solver, CachedSolver):
+            raise AttributeError(
+                f"{self.name}: solver {name!r} learns a fixed training set; use fit, or "
+                "solver='buffer' for a stream"
+            )
         return self.method.__get__(model, owner)
 
 
@@ -122,17 +59,18 @@ class KernelEstimator(OnlineEstimator):
     """Base of KernelClassifier, KernelRegressor and KernelNovelty."""
 
     _task: str
-    _solvers: dict[str, Solver]
+    _solvers: dict[str, BufferSolver | CachedLearner]
+    _machine: Any  # a BufferMachine or a CachedMachine, once fitted
 
     # ------------------------------------------------------------------- parts
 
-    def _solver(self) -> Solver:
-        name = self.__dict__.get("solver", "buffer")
-        if isinstance(name, str) and name in self._solvers:
-            return self._solvers[name]
-        if isinstance(name, CachedSolver) and name.name in self._solvers:
-            return CachedLearner(name)
-        return self._solvers[check_choice("solver", name, self._solvers)]
+    def _solver(self) -> BufferSolver | CachedLearner:
+        solver = self.__dict__.get("solver", "buffer")
+        if isinstance(solver, CachedSolver) and self._task == "classify":
+            return CachedLearner(solver)
+        if not isinstance(solver, str) or solver not in self._solvers:
+            check_choice("solver", solver, self._solvers)  # raises
+        return self._solvers[solver]
 
     def _kernel_part(self) -> kernels.Kernel:
         """The kernel that the parameters name; parameters of other kernels are left out."""
@@ -151,8 +89,7 @@ class KernelEstimator(OnlineEstimator):
         changes the machine where it is.
         """
         solver = self._solver()
-        if not isinstance(solver, CachedLearner):
-            refuse_cached_parameters(self)
+        refuse_foreign(self, solver.part if isinstance(solver, CachedLearner) else "buffer")
         known = self.__dict__
         if reset:
             before = known.get("_machine") if self.warm_start else None
@@ -161,11 +98,7 @@ class KernelEstimator(OnlineEstimator):
                 raise ValueError("warm_start: X has another number of features than the model")
             machine = solver.fit(self, batch, before)
         else:
-            if not solver.streams:
-                raise ValueError(
-                    f"solver={self.solver!r} learns a fixed training set: use fit, or "
-                    "solver='buffer' for a stream"
-                )
+            assert isinstance(solver, BufferSolver)  # see `streaming`
             self._check_machine(solver, known.get("_machine"))
             machine = solver.partial_fit(self, batch, known.get("_machine"))
         trained_with = getattr(self, "solver", "buffer")
@@ -180,7 +113,7 @@ class KernelEstimator(OnlineEstimator):
             if reset:
                 known.pop("_balance", None)
 
-    def _check_machine(self, solver: Solver, machine: Any) -> None:
+    def _check_machine(self, solver: BufferSolver | CachedLearner, machine: Any) -> None:
         """Raise where a solver would have to go on from what another kind has learnt."""
         is_cached = isinstance(machine, CachedMachine)
         if machine is not None and is_cached != isinstance(solver, CachedLearner):

@@ -15,16 +15,21 @@ from osvm import losses
 from osvm._estimator.base import LabelIndex, RunningBalance, resolve_class_weight
 from osvm._estimator.compat import ClassifierMixin
 from osvm._input import validate
-from osvm.kernel.base import Batch, KernelEstimator, Solver, streaming
+from osvm.kernel.base import KernelEstimator, streaming
+from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.solver import BufferSolver
-from osvm.kernel.cached.learner import learners
+from osvm.kernel.cached import solvers
+from osvm.kernel.cached.learner import CachedLearner
 
 __all__ = ["SOLVERS", "KernelClassifier"]
 
 Array = npt.NDArray[Any]
 
 # Every way to learn a kernel classifier: name -> solver.
-SOLVERS: dict[str, Solver] = {"buffer": BufferSolver(), **learners()}
+SOLVERS: dict[str, BufferSolver | CachedLearner] = {
+    "buffer": BufferSolver(),
+    **{name: CachedLearner(solvers.get(name)) for name in solvers.names()},
+}
 
 
 class KernelClassifier(ClassifierMixin, KernelEstimator):

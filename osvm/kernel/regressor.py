@@ -1,4 +1,4 @@
-"""Kernel regression and novelty detection: one output, the bounded buffer only.
+"""Kernel regression: one output, the bounded buffer only.
 
 Source: Vishwanathan, Schraudolph, Smola, "Step Size Adaptation in Reproducing Kernel
 Hilbert Space" (JMLR 2006), sections 4 and 5.
@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from osvm._estimator.compat import OutlierMixin, RegressorMixin
+from osvm._estimator.compat import RegressorMixin
 from osvm._input import validate
-from osvm._input.rows import RowSource
-from osvm.kernel.base import Batch, KernelEstimator, Solver
+from osvm.kernel.base import KernelEstimator
+from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.solver import BufferSolver
 
-__all__ = ["KernelNovelty", "KernelRegressor"]
+__all__ = ["KernelRegressor"]
 
 Array = npt.NDArray[Any]
-
-_BUFFER_ONLY: dict[str, Solver] = {"buffer": BufferSolver()}
 
 
 class KernelRegressor(RegressorMixin, KernelEstimator):
@@ -56,7 +53,7 @@ eta_min, eta_max, eta0_intercept, epochs, shuffle, random_state, warm_start, ver
 
     _task = "regress"
     _losses = ("epsilon_insensitive", "huber", "squared")
-    _solvers = _BUFFER_ONLY
+    _solvers = {"buffer": BufferSolver()}  # noqa: RUF012
     nu = None
     epsilon0 = eta0_epsilon = 1.0
 
@@ -138,132 +135,3 @@ eta_min, eta_max, eta0_intercept, epochs, shuffle, random_state, warm_start, ver
         """The value of each row."""
         with self._lock:
             return self._scores(X)[:, 0]
-
-
-class KernelNovelty(OutlierMixin, KernelEstimator):
-    """Novelty detection: f is above the margin where the data are.
-
-    Labels are not used.  With `nu` the margin is learnt, so that about that fraction of
-    the examples lies below it.
-
-    Parameters
-    ----------
-    nu : float or None, default 0.1
-        Fraction of examples below the margin (then `reg` is 1); None keeps the margin at 1.
-    reg, C, kernel, gamma, degree, coef0, budget, eviction, schedule, eta0, tau, mu, decay, \
-eta_min, eta_max, epsilon0, eta0_epsilon, epochs, shuffle, random_state, warm_start, verbose, \
-record
-        As for :class:`KernelClassifier`.
-
-    Attributes
-    ----------
-    offset_ : float
-        The margin: `decision_function` is `score_samples` minus it.
-    support_vectors_, dual_coef_, n_support_, t_, history_
-        As for :class:`KernelClassifier`; "error" is the running fraction of examples
-        found novel, "prediction" is +1 or -1.
-
-    Examples
-    --------
-    >>> import numpy as np, osvm
-    >>> X = np.random.default_rng(0).normal(size=(500, 2))
-    >>> model = osvm.KernelNovelty(nu=0.05, gamma=0.5, random_state=0).fit(X)
-    >>> model.predict([[0.0, 0.0], [9.0, 9.0]]).tolist()
-    [1, -1]
-    """
-
-    _task = "novelty"
-    _losses = ("novelty",)
-    _solvers = _BUFFER_ONLY
-    fit_intercept = False
-    eta0_intercept = None
-
-    def __init__(
-        self,
-        nu: float | None = 0.1,
-        *,
-        reg: float | None = None,
-        C: float | None = None,
-        kernel: Any = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        budget: int | None = 512,
-        eviction: str = "fifo",
-        schedule: Any = "smd",
-        eta0: float = 0.1,
-        tau: float | None = None,
-        mu: float | None = None,
-        decay: float | None = None,
-        eta_min: float | None = None,
-        eta_max: float | None = None,
-        epsilon0: float = 1.0,
-        eta0_epsilon: float = 1.0,
-        epochs: int = 5,
-        shuffle: bool = True,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: bool | int = False,
-        record: bool = False,
-    ) -> None:
-        self.nu = nu
-        self.reg = reg
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.budget = budget
-        self.eviction = eviction
-        self.schedule = schedule
-        self.eta0 = eta0
-        self.tau = tau
-        self.mu = mu
-        self.decay = decay
-        self.eta_min = eta_min
-        self.eta_max = eta_max
-        self.epsilon0 = epsilon0
-        self.eta0_epsilon = eta0_epsilon
-        self.epochs = epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.record = record
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelNovelty:
-        """Learn from all rows, `epochs` times; y is not used."""
-        with self._lock.writing():
-            self._learn(X, self._batch(X, sample_weight, reset=True), reset=True)
-        return self
-
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelNovelty:
-        """Learn from these rows once, in their order; y is not used."""
-        with self._lock.changing():
-            self._learn(X, self._batch(X, sample_weight, reset=False), reset=False)
-        return self
-
-    def _batch(self, X: Any, sample_weight: Any, *, reset: bool) -> Batch:
-        source: RowSource
-        source, rows = self._check_X(X, reset=reset)
-        weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=not reset)
-        return Batch(source, rows, "novelty", weights=weight)
-
-    @property
-    def offset_(self) -> float:
-        self._check_fitted()
-        return float(self._machine.state.epsilon)
-
-    def score_samples(self, X: Any) -> Array:
-        """f(x): the larger, the more usual."""
-        with self._lock:
-            return self._scores(X)[:, 0]
-
-    def decision_function(self, X: Any) -> Array:
-        """f(x) minus the margin; negative for novel rows."""
-        with self._lock:  # the margin moves with f
-            return self.score_samples(X) - self.offset_
-
-    def predict(self, X: Any) -> Array:
-        """+1 for usual rows, -1 for novel ones."""
-        return np.where(self.decision_function(X) < 0, -1, 1)

@@ -13,7 +13,8 @@ Invariants
 from libc.math cimport fabs, pow, sqrt
 
 from osvm._input.rows cimport RowSource
-from osvm.core.row cimport Row, row_index, row_value, rows_get
+from osvm.core.rows cimport row_index, row_value, rows_get
+from osvm.core.typedefs cimport Row
 
 import numpy as np
 

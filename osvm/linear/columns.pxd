@@ -11,12 +11,12 @@ from osvm.linear.one_output_sparse cimport clamp_shrink, row_largest, step_limit
 from osvm.linear.steps cimport (
     AHEAD, after_step, any_of, fetch_rest, fits_all, largest_of, loss_slope, outranking, take_row,
 )
-from osvm.core.loss cimport Loss, mloss_value_xi
-from osvm.core.row cimport OSVM_PREFETCH, Row, Rows
-from osvm.core.smat cimport SMat, smat_average_dot, smat_dot_ahead, smat_shrink
+from osvm.core.loss cimport mloss_value_xi
+from osvm.core.rows cimport OSVM_PREFETCH
+from osvm.core.smat cimport smat_average_dot, smat_dot_ahead, smat_shrink
 from osvm.core.smat_step cimport Debt, smat_settle, smat_step
-from osvm.core.step cimport Step, step_next
-from osvm.core.typedefs cimport WEIGHT_F32
+from osvm.core.step cimport step_next
+from osvm.core.typedefs cimport WEIGHT_F32, Loss, Row, Rows, SMat, Step
 
 
 cdef inline void record_scores(LinearModel *model, const Row *row, double *out) noexcept nogil:

@@ -29,8 +29,9 @@ from osvm.linear.dual_steps cimport (
 )
 from osvm._input.rows cimport RowSource
 from osvm.linear.weights cimport ScaledVector
-from osvm.core.row cimport Row, rows_get
+from osvm.core.rows cimport rows_get
 from osvm.core.svec cimport svec_axpy, svec_recompute_norm, svec_reset, svec_sq_norm
+from osvm.core.typedefs cimport Row
 # A pass over all rows after so many times their number of visits, so that rows that
 # were shrunk by mistake do not wait until the others are solved.
 cdef enum:

@@ -30,11 +30,12 @@
 from libc.math cimport INFINITY, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from osvm.core.row cimport (
-    OSVM_PREFETCH, ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Row, Rows, row_axpy,
-    row_dot, row_dot_ahead, row_index, rows_get, rows_prefetch_start,
+from osvm.core.row cimport row_axpy, row_dot, row_dot_ahead
+from osvm.core.rows cimport OSVM_PREFETCH, row_index, row_is_sorted, rows_get, rows_prefetch_start
+from osvm.core.typedefs cimport (
+    ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, WEIGHT_F32, Row, Rows, float32_t,
+    float64_t, index_t, value_t, weight_t,
 )
-from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, index_t, value_t, weight_t
 
 cdef enum:
     BLOCK = 64              # rows that lie side by side
@@ -156,23 +157,6 @@ cdef inline Py_ssize_t drop_idle(int64_t *active, Py_ssize_t n_active,
 
 # ---------------------------------------------------------------- norms
 
-cdef inline bint is_ascending(const index_t *j, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t k
-    cdef bint falls = 0
-    for k in range(1, n):
-        falls |= j[k] <= j[k - 1]
-    return not falls
-
-
-cdef inline bint is_plain(const Row *x) noexcept nogil:
-    """Whether the columns ascend, so that none repeats."""
-    if x.indices == NULL:
-        return True
-    if x.kind == ROW_F32_I32 or x.kind == ROW_F64_I32:
-        return is_ascending(<const int32_t *> x.indices, x.count)
-    return is_ascending(<const int64_t *> x.indices, x.count)
-
-
 cdef inline double sum_of_squares(const value_t *x, Py_ssize_t step, Py_ssize_t n) noexcept nogil:
     """Four running sums, because one would wait for each addition to finish."""
     cdef double a0 = 0.0, a1 = 0.0, a2 = 0.0, a3 = 0.0
@@ -201,7 +185,7 @@ cdef inline double full_sq_norm(const Row *x, double *scratch) noexcept nogil:
     """||x||^2, also where columns repeat; `scratch` holds zeros before and after."""
     cdef double total
     cdef Py_ssize_t k
-    if is_plain(x):
+    if row_is_sorted(x):
         return plain_sq_norm(x)
     row_axpy(x, 1.0, scratch)
     total = 0.0

@@ -26,11 +26,11 @@ _REGRESSOR_LOSSES = {
 
 def to_sklearn(model: Any) -> Any:
     """An SGDClassifier, SGDRegressor or SGDOneClassSVM that answers like `model`."""
+    model._check_fitted()
     try:
         from sklearn import linear_model
     except ImportError as error:
         raise ImportError("to_sklearn needs scikit-learn: pip install 'osvm[sklearn]'") from error
-    model._check_fitted()
     plan = model._plan
     common: dict[str, Any] = {"alpha": plan.reg, "average": plan.average_from >= 0}
     if model._error_kind == "class":

@@ -36,13 +36,12 @@ from osvm.linear.weight_bound cimport intercept_reach, reach_after, rho_at
 from osvm.linear.one_output_sparse cimport row_largest, step_limit
 from osvm.linear.steps cimport AHEAD, fetch_rest, loss_slope, take_row
 from osvm.linear.weights cimport ScaledMatrix
-from osvm.core.loss cimport Loss
-from osvm.core.row cimport OSVM_PREFETCH, Row, Rows, rows_get
 from osvm.core.row_all cimport row_dot_all
-from osvm.core.smat cimport SMat, smat_dot, smat_dot_ahead, smat_project_one
+from osvm.core.rows cimport OSVM_PREFETCH, rows_get
+from osvm.core.smat cimport smat_dot, smat_dot_ahead, smat_project_one
 from osvm.core.smat_step cimport Debt, smat_settle, smat_step
 from osvm.core.step cimport step_eta
-from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t
+from osvm.core.typedefs cimport WEIGHT_F32, Loss, Row, Rows, SMat, float32_t, float64_t
 
 
 cdef void *place(object array) except NULL:

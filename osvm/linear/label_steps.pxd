@@ -10,9 +10,10 @@ from osvm.linear.step_bound cimport bounded
 from osvm.linear.model cimport Options
 from osvm.linear.one_output_sparse cimport clamp_shrink
 from osvm.linear.steps cimport largest_of
-from osvm.core.loss cimport LOSS_HINGE, Loss, hinge, loss_value_xi
-from osvm.core.smat cimport SMat, smat_fold, smat_rescale_column
-from osvm.core.step cimport Step, step_eta
+from osvm.core.loss cimport LOSS_HINGE, hinge, loss_value_xi
+from osvm.core.smat cimport smat_fold, smat_rescale_column
+from osvm.core.step cimport step_eta
+from osvm.core.typedefs cimport Loss, SMat, Step
 
 # What the labels of one clock share.
 cdef struct Clock:

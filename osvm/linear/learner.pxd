@@ -2,8 +2,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from osvm._input.rows cimport RowSource
-from osvm.core.row cimport Row, Rows
-from osvm.core.smat cimport SMat
+from osvm.core.typedefs cimport Row, Rows, SMat
 from osvm.linear.model cimport LinearModel, Record
 
 cdef class SGDLearner:

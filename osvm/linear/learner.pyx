@@ -41,10 +41,11 @@ from osvm.linear.weight_bound cimport intercept_reach, reach_after, rho_at
 from osvm.linear.one_output cimport learn_scalar
 from osvm.linear.steps cimport largest_of, loss_slope
 from osvm.linear.weights cimport SCRATCH, ScaledMatrix, ScaledVector
-from osvm.core.row cimport Row, Rows, rows_get
-from osvm.core.smat cimport SMat, smat_average_dot, smat_dot
+from osvm.core.rows cimport rows_get
+from osvm.core.smat cimport smat_average_dot, smat_dot
 from osvm.core.step cimport STEP_BOTTOU, STEP_CONSTANT, step_eta
 from osvm.core.svec cimport svec_average_dot, svec_dot
+from osvm.core.typedefs cimport Row, Rows, SMat
 
 
 cdef enum:

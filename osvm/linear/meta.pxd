@@ -1,7 +1,5 @@
 # Base of the learners whose step sizes are learnt by stochastic meta-descent.
-from osvm.core.loss cimport Loss
-from osvm.core.row cimport Row
-from osvm.core.step cimport Step
+from osvm.core.typedefs cimport Loss, Row, Step
 
 cdef enum MetaStatus:
     META_DONE = 0

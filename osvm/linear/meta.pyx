@@ -12,16 +12,15 @@ Invariants
 import numpy as np
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport fabs, isfinite
+from libc.math cimport NAN, fabs, isfinite
 from libc.stdint cimport int32_t, int64_t
 
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
-from osvm.core.loss cimport (
-    loss_curvature, loss_value_xi, mloss_curvature_times, mloss_value_xi,
-)
-from osvm.core.row cimport Row, rows_get, rows_prefetch
+from osvm.core.loss cimport loss_curvature, loss_value_xi, mloss_curvature_times, mloss_value_xi
+from osvm.core.rows cimport rows_get, rows_prefetch
 from osvm.core.step cimport smd_factor
+from osvm.core.typedefs cimport Row
 
 cdef enum Error:
     ERROR_CLASS = 0
@@ -30,6 +29,8 @@ cdef enum Error:
 
 cdef enum:
     AHEAD = 4               # rows between a prefetch and the use
+
+cdef double LARGEST = 1e150     # of offsets and their step sizes; saved states are held to it
 
 _COUNTERS = ("t", "seen", "loss_sum", "error_sum")
 
@@ -114,7 +115,7 @@ cdef class MetaLearner:
     cdef double find_xi(self, double target, Py_ssize_t label, double c) noexcept nogil:
         """score and xi from f; the loss.  xi carries the example's weight c."""
         cdef Py_ssize_t k
-        cdef double value
+        cdef double value, eta
         for k in range(self.n_out):
             self.score[k] = self.f[k] + self.b[k]
         if self.n_out == 1:
@@ -125,6 +126,13 @@ cdef class MetaLearner:
             self.xi[k] *= c
             if not isfinite(self.score[k]):
                 value = self.score[k] - self.score[k]   # NaN
+        if self.fit_intercept:
+            for k in range(self.n_out):
+                eta = self.eta_b[k] * smd_factor(self.step.mu, self.xi[k] * self.z_b[k])
+                # the offset's step, before anything has changed
+                if not (eta + fabs(self.b[k]) + fabs(self.z_b[k])
+                        + 2.0 * eta * fabs(self.xi[k]) < LARGEST):
+                    value = NAN
         return value
 
     cdef void find_chi(self, double target, Py_ssize_t label, double c) noexcept nogil:

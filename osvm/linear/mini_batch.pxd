@@ -14,14 +14,16 @@ from libc.string cimport memset
 from osvm.linear.model cimport DONE, STEP_TOO_LARGE, LinearModel
 from osvm.linear.one_output_sparse cimport clamp_shrink, fits, row_largest, step_limit
 from osvm.linear.steps cimport after_step, fits_all, largest_of
-from osvm.core.row cimport (
-    ROW_F32_DENSE, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I64, Row, row_axpy, row_index,
-)
+from osvm.core.row cimport row_axpy
 from osvm.core.row_all cimport row_axpy_all
-from osvm.core.smat cimport SMat, smat_shrink
+from osvm.core.rows cimport row_index
+from osvm.core.smat cimport smat_shrink
 from osvm.core.step cimport step_next
 from osvm.core.svec cimport svec_axpy, svec_shrink
-from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
+from osvm.core.typedefs cimport (
+    ROW_F32_DENSE, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I64, WEIGHT_F32, Row, SMat, float32_t,
+    float64_t, weight_t,
+)
 
 
 cdef inline void clear(void *array, Py_ssize_t n, int kind) noexcept nogil:

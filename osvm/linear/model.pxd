@@ -4,10 +4,7 @@
 # (one_output, columns, mini_batch) are handed this struct and know no Python object.
 from libc.stdint cimport int64_t
 
-from osvm.core.loss cimport Loss
-from osvm.core.smat cimport SMat
-from osvm.core.step cimport Step
-from osvm.core.svec cimport SVec
+from osvm.core.typedefs cimport Loss, SMat, SVec, Step
 
 cdef enum Status:
     DONE = 0

@@ -133,6 +133,7 @@ epochs, tol, shuffle, random_state, probability
     def set_params(self, **params: Any) -> Any:
         """Set parameters; those of learning take effect at the next call that learns."""
         out = super().set_params(**params)
+        self.__dict__.pop("_plan_values", None)
         for model in self.__dict__.get("_models") or []:
             model.set_params(**self._inner_params())
         return out

@@ -13,11 +13,11 @@ from libc.stdint cimport int32_t
 
 from osvm._input.rows cimport RowSource
 from osvm.linear.learner cimport SGDLearner
-from osvm.core.loss cimport LOSS_HINGE, Loss, loss_is_multi, loss_value, mloss_value_xi
-from osvm.core.row cimport Row, Rows, rows_get
-from osvm.core.smat cimport SMat
-from osvm.core.svec cimport SVec
-from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
+from osvm.core.loss cimport LOSS_HINGE, loss_is_multi, loss_value, mloss_value_xi
+from osvm.core.rows cimport rows_get
+from osvm.core.typedefs cimport (
+    WEIGHT_F32, Loss, Row, Rows, SMat, SVec, float32_t, float64_t, weight_t,
+)
 
 cdef enum:
     LANES = 8               # sums side by side for one output; more outputs have their own

@@ -13,13 +13,14 @@ from osvm.linear.one_output_sparse cimport (
     Stretch, clamp_shrink, fits, learn_stretch, row_largest, step_limit,
 )
 from osvm.linear.steps cimport AHEAD, RING
-from osvm.core.loss cimport Loss, loss_value_xi
-from osvm.core.row cimport OSVM_PREFETCH, Row, Rows, rows_get, rows_prefetch_start
-from osvm.core.step cimport Step, step_next
+from osvm.core.loss cimport loss_value_xi
+from osvm.core.rows cimport OSVM_PREFETCH, rows_get, rows_prefetch_start
+from osvm.core.step cimport step_next
 from osvm.core.svec cimport (
-    SVec, svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead,
-    svec_project, svec_shrink, svec_start_average,
+    svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead, svec_project,
+    svec_shrink, svec_start_average,
 )
+from osvm.core.typedefs cimport Loss, Row, Rows, SVec, Step
 
 
 cdef inline int learn_plain(LinearModel *model, const Rows *X, const double *y,

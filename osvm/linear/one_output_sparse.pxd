@@ -17,17 +17,20 @@ from libc.stdlib cimport free, malloc
 from osvm.linear.model cimport (
     DONE, ERROR_ABSOLUTE, ERROR_CLASS, NOT_FINITE, STEP_TOO_LARGE, Options,
 )
-from osvm.core.loss cimport Loss, loss_value_xi
+from osvm.core.loss cimport loss_value_xi
 from osvm.core.row cimport (
-    OSVM_PREFETCH, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Row, Rows, pairs_axpy,
-    pairs_dot_ahead, row_value, rows_get, sparse_axpy, sparse_axpy_both, sparse_axpy_norm,
-    sparse_dot, sparse_dot_ahead,
+    pairs_axpy, pairs_dot_ahead, sparse_axpy, sparse_axpy_both, sparse_axpy_norm, sparse_dot,
+    sparse_dot_ahead,
 )
-from osvm.core.step cimport Step, step_next
+from osvm.core.rows cimport OSVM_PREFETCH, row_value, rows_get
+from osvm.core.step cimport step_next
 from osvm.core.svec cimport (
-    SVec, svec_count_average, svec_project, svec_shrink, svec_sq_norm, svec_start_average,
+    svec_count_average, svec_project, svec_shrink, svec_sq_norm, svec_start_average,
 )
-from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, index_t, value_t, weight_t
+from osvm.core.typedefs cimport (
+    ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, WEIGHT_F32, Loss, Row, Rows, SVec, Step, float32_t,
+    float64_t, index_t, value_t, weight_t,
+)
 
 cdef enum:
     ROWS_AHEAD = 2          # examples from asking for a row to its use

@@ -26,9 +26,8 @@ from osvm._estimator.lock cimport Locked, ModelLock
 from osvm._input.rows cimport type_code
 from osvm.linear.learner cimport Record, SGDLearner
 from osvm.linear.weights cimport SCRATCH
-from osvm.core.row cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows
-from osvm.core.row cimport rows_get
-from osvm.core.smat cimport SMat
+from osvm.core.rows cimport rows_get
+from osvm.core.typedefs cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows, SMat
 
 cdef extern from "Python.h":
     object PyObject_GenericGetDict(object model, void *context)

@@ -14,8 +14,8 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from osvm._input.scan import largest_magnitude
 
 from osvm._input.rows cimport RowSource
-from osvm.core.row cimport ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, Row, row_index, rows_get
-from osvm.core.typedefs cimport value_t
+from osvm.core.rows cimport row_index, rows_get
+from osvm.core.typedefs cimport ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, Row, value_t
 
 
 cdef inline double take_values(const Row *row, value_t *out) noexcept nogil:

@@ -14,8 +14,10 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from osvm._input.scan cimport indptr_sound
 from osvm._input.rows cimport RowSource
-from osvm.core.row cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Rows, sparse_dot_ahead
-from osvm.core.typedefs cimport float32_t, float64_t, index_t, value_t, weight_t
+from osvm.core.row cimport sparse_dot_ahead
+from osvm.core.typedefs cimport (
+    ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Rows, float32_t, float64_t, index_t, value_t, weight_t,
+)
 
 cdef extern from "../_c/simd.h" nogil:
     bint osvm_in_range_i32(const void *j, Py_ssize_t n, uint32_t largest)

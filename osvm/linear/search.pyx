@@ -22,17 +22,17 @@ from libc.stdlib cimport calloc, free
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.linear.weights cimport ScaledMatrix
-from osvm.core.loss cimport LOSS_HINGE, Loss, loss_value_xi, mloss_value_xi
-from osvm.core.row cimport (
-    OSVM_PREFETCH, ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows,
-    row_index, rows_get, rows_prefetch, rows_prefetch_start,
-)
+from osvm.core.loss cimport LOSS_HINGE, loss_value_xi, mloss_value_xi
+from osvm.core.rows cimport OSVM_PREFETCH, row_index, rows_get, rows_prefetch, rows_prefetch_start
 from osvm.core.smat cimport (
-    SMat, smat_axpy, smat_count_average, smat_dot_ahead, smat_fold, smat_project_one,
+    smat_axpy, smat_count_average, smat_dot_ahead, smat_fold, smat_project_one,
     smat_rescale_column, smat_start_average,
 )
-from osvm.core.step cimport STEP_BOTTOU, STEP_INVERSE_TIME, Step, step_next
-from osvm.core.typedefs cimport WEIGHT_F32
+from osvm.core.step cimport STEP_BOTTOU, STEP_INVERSE_TIME, step_next
+from osvm.core.typedefs cimport (
+    ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, WEIGHT_F32, Loss, Row, Rows,
+    SMat, Step,
+)
 
 cdef enum:
     AHEAD = 4

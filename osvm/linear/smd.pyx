@@ -28,15 +28,14 @@ from libc.stdint cimport int32_t, int64_t
 
 from osvm._input.schema import meta_schema
 
-from osvm.linear.dual_steps cimport is_ascending
 from osvm.linear.meta cimport META_DONE, META_NOT_FINITE, META_STEP_TOO_LARGE, MetaLearner
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.linear.weights import ScaledMatrix, ScaledVector
-from osvm.core.row cimport ROW_F32_I32, ROW_F64_I32, Row, row_axpy, row_index, row_value
-from osvm.core.row cimport rows_get
+from osvm.core.row cimport row_axpy
+from osvm.core.rows cimport columns_increase, row_index, row_value, rows_get
 from osvm.core.step cimport smd_factor, step_clip
-from osvm.core.typedefs cimport float32_t, float64_t, weight_t
+from osvm.core.typedefs cimport ROW_F32_I32, ROW_F64_I32, Row, float32_t, float64_t, weight_t
 
 cdef enum:
     TABLE = 256             # powers of decay kept ready
@@ -135,8 +134,8 @@ cdef class SMDLearner(MetaLearner):
         if x.indices == NULL:
             return True
         if x.kind == ROW_F32_I32 or x.kind == ROW_F64_I32:
-            return is_ascending(<const int32_t *> x.indices, x.count)
-        return is_ascending(<const int64_t *> x.indices, x.count)
+            return columns_increase(<const int32_t *> x.indices, x.count)
+        return columns_increase(<const int64_t *> x.indices, x.count)
 
     cdef int learn_row(self, const Row *x, double target, Py_ssize_t label, double c,
                        double *value, double *eta_used, weight_t *w, weight_t *z,

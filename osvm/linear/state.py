@@ -47,8 +47,8 @@ _PLAN = {
 # Parameters that the plan of a model is made from.
 PLAN_PARAMS = (
     "loss", "reg", "C", "schedule", "eta0", "project", "average", "batch_size", "fit_intercept",
-    "taxonomy",
 )  # fmt: skip
+_is, _plan_values = operator.is_, operator.itemgetter(*PLAN_PARAMS)
 
 
 class PlanParams:
@@ -58,10 +58,10 @@ class PlanParams:
         """Whether the plan is that of the parameters as they are now."""
         known = self.__dict__
         values = known.get("_plan_values")
-        return values is not None and all(map(operator.is_, values, map(known.get, PLAN_PARAMS)))
+        return values is not None and all(map(_is, values, _plan_values(known)))
 
     def _keep_plan_values(self) -> None:
-        self._plan_values = tuple(map(self.__dict__.get, PLAN_PARAMS))
+        self._plan_values = _plan_values(self.__dict__)
 
 
 class LinearState(PlanParams, OnlineEstimator):
@@ -165,7 +165,8 @@ class LinearState(PlanParams, OnlineEstimator):
     def set_params(self, **params: Any) -> Any:
         """Set parameters; those of learning take effect at the next call that learns."""
         out = super().set_params(**params)
-        self.__dict__.pop("_one", None)  # it was made for the plan of before
+        for name in ("_one", "_plan_values"):  # they were made for the parameters of before
+            self.__dict__.pop(name, None)
         return out
 
     def _going_on(self, n_rows: int | None, source: RowSource) -> tuple[SGDLearner, Plan]:

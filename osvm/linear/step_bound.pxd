@@ -1,15 +1,16 @@
 # The longest step that a loss with a curvature allows on one row.
 from libc.math cimport sqrt
 
-from osvm.linear.dual_steps cimport full_sq_norm, is_plain, plain_sq_norm
-from osvm.linear.model cimport LinearModel
-from osvm.core.row cimport Row
+from osvm.linear.dual_steps cimport full_sq_norm, plain_sq_norm
+from osvm.core.rows cimport row_is_sorted
 from osvm.core.step cimport step_eta
+from osvm.core.typedefs cimport Row
+from osvm.linear.model cimport LinearModel
 
 
 cdef inline double bounded_sq_norm(const Row *x, double *scratch) noexcept nogil:
     """||x||^2; -1 when columns may repeat and there is no scratch."""
-    if is_plain(x):
+    if row_is_sorted(x):
         return plain_sq_norm(x)
     return full_sq_norm(x, scratch) if scratch != NULL else -1.0
 

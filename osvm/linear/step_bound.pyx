@@ -20,10 +20,10 @@ import numpy as np
 from libc.math cimport floor
 from libc.stdint cimport int64_t
 
-from osvm.linear.dual_steps cimport is_plain
 from osvm._input.rows cimport RowSource
 from osvm.linear.learner cimport SGDLearner
-from osvm.core.row cimport Row, rows_get
+from osvm.core.rows cimport row_is_sorted, rows_get
+from osvm.core.typedefs cimport Row
 
 
 def sq_norm(RowSource X, Py_ssize_t i):
@@ -33,7 +33,7 @@ def sq_norm(RowSource X, Py_ssize_t i):
     if not 0 <= i < X.rows.n_rows:
         raise IndexError(f"row {i} of {X.rows.n_rows}")
     rows_get(&X.rows, i, &row)
-    scratch = np.zeros(1 if is_plain(&row) else X.rows.n_features)
+    scratch = np.zeros(1 if row_is_sorted(&row) else X.rows.n_features)
     return bounded_sq_norm(&row, &scratch[0])
 
 

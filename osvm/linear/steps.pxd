@@ -9,13 +9,12 @@ from libc.stdint cimport int64_t
 
 from osvm.linear.model cimport LinearModel
 from osvm.core.loss cimport (
-    LOSS_CUSTOM, LOSS_HUBER, LOSS_MODIFIED_HUBER, LOSS_SQUARED, LOSS_SQUARED_HINGE, Loss,
+    LOSS_CUSTOM, LOSS_HUBER, LOSS_MODIFIED_HUBER, LOSS_SQUARED, LOSS_SQUARED_HINGE,
 )
-from osvm.core.row cimport (
-    OSVM_PREFETCH, Row, Rows, row_index, rows_get, rows_prefetch, rows_prefetch_start,
-)
-from osvm.core.smat cimport SMat, smat_count_average, smat_project_one, smat_start_average
+from osvm.core.rows cimport OSVM_PREFETCH, row_index, rows_get, rows_prefetch, rows_prefetch_start
+from osvm.core.smat cimport smat_count_average, smat_project_one, smat_start_average
 from osvm.core.svec cimport svec_count_average, svec_project, svec_start_average
+from osvm.core.typedefs cimport Loss, Row, Rows, SMat
 
 # Rows fetched ahead of their use; four hide the memory's latency.
 cdef enum:

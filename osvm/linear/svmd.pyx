@@ -38,11 +38,11 @@ from osvm.linear.meta cimport META_DONE, META_NOT_FINITE, META_STEP_TOO_LARGE, M
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.linear.weights cimport SCRATCH, ScaledMatrix, ScaledVector
-from osvm.core.row cimport Row, row_index, rows_get
-from osvm.core.smat cimport SMat, smat_axpy, smat_dot, smat_shrink
+from osvm.core.rows cimport row_index, rows_get
+from osvm.core.smat cimport smat_axpy, smat_dot, smat_shrink
 from osvm.core.step cimport smd_factor, step_clip
-from osvm.core.svec cimport SVec, svec_axpy, svec_dot, svec_shrink
-from osvm.core.typedefs cimport WEIGHT_F32, float32_t, float64_t, weight_t
+from osvm.core.svec cimport svec_axpy, svec_dot, svec_shrink
+from osvm.core.typedefs cimport WEIGHT_F32, Row, SMat, SVec, float32_t, float64_t, weight_t
 
 
 cdef inline void add_scaled(weight_t *u, const weight_t *v, Py_ssize_t n, double keep,

@@ -16,7 +16,8 @@
 from libc.math cimport pow, sqrt
 
 from osvm.linear.model cimport Options
-from osvm.core.step cimport Step, step_eta
+from osvm.core.step cimport step_eta
+from osvm.core.typedefs cimport Step
 
 
 cdef inline double rho_at(const Step *step, const Options *options, double t) noexcept nogil:

@@ -1,5 +1,4 @@
-from osvm.core.smat cimport SMat
-from osvm.core.svec cimport SVec
+from osvm.core.typedefs cimport SMat, SVec
 
 cdef enum:
     SCRATCH = 64        # outputs whose scratch for a product lies on the reader's stack

@@ -9,18 +9,18 @@ import numpy as np
 from osvm._input.schema import weights_schema
 
 from osvm._input.rows cimport RowSource
-from osvm.core.row cimport Row, rows_get
+from osvm.core.rows cimport rows_get
 from osvm.core.smat cimport (
-    SMat, smat_average_dot, smat_axpy, smat_count_average, smat_dot, smat_fold, smat_init,
-    smat_project, smat_project_one, smat_recompute_norm, smat_shrink, smat_shrink_one,
-    smat_sq_norm_one, smat_start_average, smat_write, smat_write_average,
+    smat_average_dot, smat_axpy, smat_count_average, smat_dot, smat_fold, smat_init, smat_project,
+    smat_project_one, smat_recompute_norm, smat_shrink, smat_shrink_one, smat_sq_norm_one,
+    smat_start_average, smat_write, smat_write_average,
 )
 from osvm.core.svec cimport (
-    SVec, svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead, svec_fold,
+    svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead, svec_fold,
     svec_init, svec_project, svec_recompute_norm, svec_reset, svec_shrink, svec_sq_norm,
     svec_start_average, svec_write, svec_write_average,
 )
-from osvm.core.typedefs cimport WEIGHT_F32, WEIGHT_F64
+from osvm.core.typedefs cimport WEIGHT_F32, WEIGHT_F64, Row, SMat, SVec
 
 cdef extern from "../_c/simd.h" nogil:
     int osvm_simd_limit(int level)

@@ -28,6 +28,8 @@ from osvm._input import validate
 from osvm._input.labels import LabelIndex, split_outputs
 from osvm._input.parameters import check_bool, check_integer, check_number, make_generator
 from osvm.kernel.cached import solvers
+from osvm.kernel.cached.columns import Columns
+from osvm.kernel.cached.sequential import OnlineLoop
 
 __all__ = ["CachedGridSearch", "cached_grid_search"]
 
@@ -156,7 +158,7 @@ def cached_grid_search(
         raise ValueError(f"solver {part.name!r} has no C to search over, or cannot share columns")
     if average and part.name == "kernel_adatron":
         raise ValueError("solver 'kernel_adatron' is searched without average")
-    if tol is not None and not part.takes_tol:
+    if tol is not None and "tol" not in part.takes:
         raise ValueError(f"solver {part.name!r} takes no tol")
     source, rows, labels = validate.check_X_y(X, y, estimator_name="cached_grid_search")
     index = LabelIndex.of(labels)
@@ -256,8 +258,6 @@ class _Plan:
 
     def _online_outputs(self, kernel: kernels.Kernel) -> Array:
         """(n_C, n_folds, n_classes, n) outputs; all learnt in the same passes."""
-        from osvm.kernel.cached.sequential import OnlineLoop
-
         assert isinstance(self.part, solvers.Sequential)
         n_C, n_folds, n_out = len(self.penalties), len(self.masks), len(self.Y)
         n = self.Y.shape[1]
@@ -267,7 +267,7 @@ class _Plan:
         rule, numbers = self.part._rule()
         options: dict[str, Any] = dict(numbers)
         offset = 1.0 if self.bias and rule == "adatron" else 0.0
-        columns = solvers.make_columns(
+        columns = Columns(
             self.rows,
             kernel,
             dtype=self.part.dtype,
@@ -305,7 +305,7 @@ class _Plan:
         single = self.part.selection == "largest"
         order = self.orders[0]
         offset = 1.0 if self.bias and single else 0.0
-        columns = solvers.make_columns(
+        columns = Columns(
             self.rows,
             kernel,
             dtype=self.part.dtype,

@@ -1,7 +1,7 @@
 """Readers for data larger than memory, and test-then-train validation."""
 
-from osvm.stream._base import Reader
 from osvm.stream._text import HashingTokenizer
+from osvm.stream.base import Reader
 from osvm.stream.csv import CsvReader
 from osvm.stream.formats import read
 from osvm.stream.iterables import IterableReader

@@ -17,8 +17,8 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t
 from libc.string cimport memchr, memset
 
 from osvm.core.typedefs cimport index_t, value_t
-from osvm.stream._scan cimport SCAN_NOT_A_NUMBER, SCAN_OK, SCAN_SLOW
-from osvm.stream._scan cimport convert_slowly, float32_limit, scan_double, scan_integer
+from osvm.stream._parsing cimport SCAN_NOT_A_NUMBER, SCAN_OK, SCAN_SLOW
+from osvm.stream._parsing cimport convert_slowly, float32_limit, scan_double, scan_integer
 
 ctypedef const unsigned char *text_t
 

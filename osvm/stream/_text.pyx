@@ -22,7 +22,7 @@ from libc.stdint cimport int32_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
-from osvm.stream._builder cimport Csr, CsrBuilder, csr_end_row, csr_reserve
+from osvm.stream._parsing cimport Csr, CsrBuilder, csr_end_row, csr_reserve
 from osvm.stream._murmur cimport murmur32
 
 ctypedef const unsigned char *text_t

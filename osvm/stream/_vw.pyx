@@ -21,9 +21,9 @@ from libc.math cimport NAN
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memchr
 
-from osvm.stream._builder cimport Csr, CsrBuilder, csr_end_row, csr_push
+from osvm.stream._parsing cimport Csr, CsrBuilder, csr_end_row, csr_push
 from osvm.stream._murmur cimport murmur32
-from osvm.stream._scan cimport SCAN_OK, SCAN_SLOW, convert_slowly, float32_limit, scan_double
+from osvm.stream._parsing cimport SCAN_OK, SCAN_SLOW, convert_slowly, float32_limit, scan_double
 
 ctypedef const unsigned char *text_t
 

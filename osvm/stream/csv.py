@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from osvm.stream._csv import split_record
-from osvm.stream._lines import LineTooLong
+from osvm.stream._parsing import split_record
 from osvm.stream._text import HashingTokenizer
+from osvm.stream.lines import LineTooLong
 from osvm.stream.open import FormatError
 from osvm.stream.records import RecordReader
 
@@ -116,6 +116,7 @@ class CsvReader(RecordReader):
             names = list(given) if given else [str(k) for k in range(len(first))]
             self._first = (3 if self._had_mark else 0, 0)
             self._pending = first
+            self._pending_lines, self._line = self._line, 0
         if len(set(names)) != len(names):
             raise FormatError(self.name, 1, 1, f"two columns have the same name: {names}")
         self._n_fields = len(names)
@@ -136,6 +137,7 @@ class CsvReader(RecordReader):
         self._settle()
 
     _had_mark = False
+    _pending_lines = 0
 
     def _split(self, wanted: bytes | None) -> list[bytes] | None:
         """The wanted fields of the next record; None at the end."""
@@ -170,9 +172,13 @@ class CsvReader(RecordReader):
             raise ValueError(count, fields)
         lines.start = after
         self._line += used
-        if wanted is not None and count != self._n_fields:
-            raise ValueError(1, f"{count} fields where the file has {self._n_fields} columns")
+        if wanted is not None:
+            self._check_count(count)
         return fields
+
+    def _check_count(self, count: int) -> None:
+        if count != self._n_fields:
+            raise ValueError(1, f"{count} fields where the file has {self._n_fields} columns")
 
     def _pass_line(self) -> None:
         """Go on after the line where a refused record begins."""
@@ -183,6 +189,8 @@ class CsvReader(RecordReader):
     def _next_record(self) -> list[Any] | None:
         if self._pending is not None:
             first, self._pending = self._pending, None
+            self._line += self._pending_lines
+            self._check_count(len(first))
             return [first[self._places[k]] for k in self._order]
         fields = self._split(self._wanted)
         if fields is None or self._in_order:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from osvm.stream._base import Reader
+from osvm.stream.base import Reader
 from osvm.stream.csv import CsvReader
 from osvm.stream.jsonl import JsonlReader
 from osvm.stream.open import FormatError

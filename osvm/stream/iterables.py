@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from osvm.stream._base import Reader
+from osvm.stream.base import Reader
 
 
 class IterableReader(Reader):

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from osvm.stream._base import Reader, check_dtype
 from osvm.stream._text import HashingTokenizer
+from osvm.stream.base import Reader, check_dtype
 from osvm.stream.open import FormatError
 from osvm.stream.records import as_names
 from osvm.stream.text import check_label_type, make_tokenizer
@@ -389,7 +389,8 @@ class _Table:
                 else:
                     self.parquet = pq.ParquetFile(source)
                     schema = self.parquet.schema_arrow
-            except (pa.ArrowException, OSError) as error:
+                list(schema.names)  # as text
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise self._broken(error) from error
         self.schema = schema
         self.names = list(schema.names)
@@ -417,9 +418,11 @@ class _Table:
             else:
                 source = iter(self.memory.select(list(columns)).to_batches())
             for batch in source:
+                if self.memory is None:
+                    batch.validate(full=True)  # text that is UTF-8, lists within their values
                 for start in range(0, batch.num_rows, size):
                     yield batch.slice(start, size)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self._broken(error) from error
 
     def close(self) -> None:

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from osvm.stream._base import Reader, check_dtype
-from osvm.stream._builder import CsrBuilder
-from osvm.stream._lines import LineSource, LineTooLong
-from osvm.stream._scan import read_double
+from osvm.stream._parsing import CsrBuilder, read_double
 from osvm.stream._text import HashingTokenizer
+from osvm.stream.base import LineReader
 from osvm.stream.open import FormatError
 from osvm.stream.text import (
     MAX_VALUES,
@@ -34,7 +32,7 @@ def as_names(names: str | Sequence[str] | None) -> list[str] | None:
     return [names] if isinstance(names, str) else [str(name) for name in names]
 
 
-class RecordReader(Reader):
+class RecordReader(LineReader):
     """Rows from records: what CSV and JSON lines share."""
 
     def __init__(
@@ -53,10 +51,11 @@ class RecordReader(Reader):
         on_error: str,
         max_line: int,
     ) -> None:
-        super().__init__(batch_size=batch_size, on_error=on_error)
         if text is not None and features is not None:
             raise ValueError("give text or features, not both")
-        self.dtype = check_dtype(dtype)
+        super().__init__(
+            source, batch_size=batch_size, dtype=dtype, on_error=on_error, max_line=max_line
+        )
         self.label, self.weight = label, weight
         self.text = as_names(text)
         self.features = as_names(features)
@@ -65,8 +64,6 @@ class RecordReader(Reader):
         self._label_separator = check_label_separator(label_separator)
         self.weighted = weight is not None
         self.tokenizer = make_tokenizer(tokenizer) if self.text else None
-        self.lines = LineSource(source, max_line=max_line)
-        self.name = self.lines.name
         self._all_columns = text is None and features is None  # none was named
         self._line = 0  # lines used so far
         self._builder = CsrBuilder()
@@ -173,34 +170,13 @@ class RecordReader(Reader):
         self.lines.seek(int(position["offset"]))
         self._line = int(position["line"])
 
-    @property
-    def bytes_read(self) -> int:
-        return self.lines.offset
-
-    @property
-    def progress(self) -> tuple[int, int] | None:
-        size, position = self.lines.bytes.size, self.lines.bytes.position
-        return None if size is None or position is None else (position, size)
-
-    def close(self) -> None:
-        self.lines.close()
-
     def _fill(self) -> bool:
-        """Whether a line is at hand; passes over lines that are too long."""
-        lines = self.lines
-        while lines.start >= lines.stop:
-            try:
-                if not lines.fill():
-                    return False
-            except LineTooLong:
-                lines.discard_line()
-                self._line += 1
-                raise ValueError(
-                    1, f"the line is longer than max_line={lines.max_line} bytes"
-                ) from None
-            if lines.offset == 0 and lines.buffer[:3] == b"\xef\xbb\xbf":
-                lines.start = 3
-        return True
+        try:
+            return super()._fill()
+        except ValueError:
+            self.lines.discard_line()
+            self._line += 1
+            raise
 
     def config(self) -> dict[str, Any]:
         return {

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from osvm._input.parameters import generator_state, make_generator, restore_generator
-from osvm.stream._base import Reader, check_batch_size
+from osvm.stream.base import Reader, check_batch_size
 from osvm.stream.iterables import as_reader
 
 

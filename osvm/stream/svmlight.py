@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from osvm.stream._base import LineReader, check_dtype
-from osvm.stream._lines import LineSource, LineTooLong
 from osvm.stream._svmlight import SvmlightParser, survey
+from osvm.stream.base import ParsedReader
+from osvm.stream.lines import LineSource, LineTooLong
 
 MAX_LABELS = 100_000  # distinct labels that a survey keeps
 
 
-class SvmlightReader(LineReader):
+class SvmlightReader(ParsedReader):
     """Batches from an svmlight / libsvm file.
 
     Parameters
@@ -71,8 +71,9 @@ class SvmlightReader(LineReader):
             raise ValueError(f"zero_based must be True, False or 'auto', got {zero_based!r}")
         if n_features is not None and n_features < 1:
             raise ValueError(f"n_features must be at least 1, got {n_features}")
-        super().__init__(source, batch_size=batch_size, on_error=on_error, max_line=max_line)
-        self.dtype = check_dtype(dtype)
+        super().__init__(
+            source, batch_size=batch_size, dtype=dtype, on_error=on_error, max_line=max_line
+        )
         self.multilabel = multilabel
         self.query_id = query_id
         self.labels: np.ndarray | None = None

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from osvm.stream._base import LineReader, check_dtype
-from osvm.stream._builder import CsrBuilder
-from osvm.stream._scan import read_double
+from osvm.stream._parsing import CsrBuilder, read_double
 from osvm.stream._text import HashingTokenizer
+from osvm.stream.base import ParsedReader
 
 LABEL_TYPES = ("str", "int", "float")
 MAX_VALUES = 1 << 20  # a batch ends when it holds so many
@@ -74,7 +73,7 @@ def label_array(labels: list, label_type: str, separator: bytes | None = None) -
     return np.array(labels, dtype=np.int64 if label_type == "int" else np.float64)
 
 
-class TextReader(LineReader):
+class TextReader(ParsedReader):
     """Batches from raw text: one document a line, its label first.
 
     Parameters
@@ -119,8 +118,9 @@ class TextReader(LineReader):
         on_error: str = "raise",
         max_line: int = 1 << 25,
     ) -> None:
-        super().__init__(source, batch_size=batch_size, on_error=on_error, max_line=max_line)
-        self.dtype = check_dtype(dtype)
+        super().__init__(
+            source, batch_size=batch_size, dtype=dtype, on_error=on_error, max_line=max_line
+        )
         self.labelled = labelled
         if not separator or "\n" in separator:
             raise ValueError(f"separator must be text within a line, got {separator!r}")

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from osvm.stream._base import LineReader, check_dtype
 from osvm.stream._vw import VwParser
+from osvm.stream.base import ParsedReader
 
 
-class VwReader(LineReader):
+class VwReader(ParsedReader):
     """Batches ``(X, y, weight)`` from a file in Vowpal Wabbit's text format.
 
     Names are hashed as Vowpal Wabbit hashes them, to ``2**bits`` columns; a row may hold a
@@ -52,8 +52,9 @@ class VwReader(LineReader):
         on_error: str = "raise",
         max_line: int = 1 << 25,
     ) -> None:
-        super().__init__(source, batch_size=batch_size, on_error=on_error, max_line=max_line)
-        self.dtype = check_dtype(dtype)
+        super().__init__(
+            source, batch_size=batch_size, dtype=dtype, on_error=on_error, max_line=max_line
+        )
         self.bits = bits
         self.n_features = 1 << bits
         self._parser = VwParser(

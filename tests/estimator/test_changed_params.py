@@ -117,3 +117,16 @@ def test_warm_start_follows_its_parameters():
     model = osvm.LinearClassifier(random_state=0, warm_start=True).fit(X, Y["binary"])
     model.set_params(average=True).fit(X, Y["binary"])
     assert model._learner.weights.averaged_count == 300
+
+
+def test_another_taxonomy_takes_effect():
+    model = make(next(kind for kind in KINDS if kind.startswith("LinearClassifier(loss='graph")))
+    other = osvm.taxonomy.from_paths(["x/a", "y/b", "y/c"])
+    before = model._plan.delta
+    labels = model.classes_.tolist()
+    flat = osvm.taxonomy.from_matrix(7.0 * (1.0 - np.eye(3)), labels)
+    learn(model.set_params(taxonomy=flat), "paths", "partial_fit")
+    assert np.array_equal(model._plan.delta, flat.distances(labels))
+    assert not np.array_equal(model._plan.delta, before)
+    with pytest.raises(ValueError, match="x/b"):
+        learn(model.set_params(taxonomy=other), "paths", "partial_fit")

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from osvm._input.norms import is_sorted_unique, row_norms
-from osvm._input.rows import RowSource
+from osvm._input.rows import RowSource, is_sorted_unique, row_norms
 from osvm._input.scan import (
     all_finite,
     find_fault,

@@ -17,7 +17,7 @@ NAME = "LinearClassifier"
 @pytest.fixture(autouse=True)
 def _forget_messages():
     """Conversion messages are shown once per process: start each test afresh."""
-    convert._said.clear()
+    convert._warned.clear()
 
 
 def address(array):

@@ -189,18 +189,13 @@ def test_nothing_depends_on_small_scales():
 
 @pytest.mark.parametrize("case", [LOSSES[i] for i in (0, 1, 6, 7, 8)], ids=lambda c: c[0])
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("eviction", ["fifo", "coefficient", "term", "change"])
+@pytest.mark.parametrize("eviction", ref.VICTIMS)
 def test_eviction_keeps_the_inner_products(case, eviction, sparse):
     """With a full buffer, against inner products computed afresh at each step."""
     _, loss, reference_loss, outputs, task = case
     X, y = make_data(outputs, task)
     kappa = KAPPA if outputs > 1 else None
-    victim = {
-        "fifo": None,
-        "coefficient": ref.smallest_coefficient,
-        "term": ref.smallest_term,
-        "change": ref.least_change,
-    }[eviction]
+    victim = ref.VICTIMS[eviction]
     for kernel, reference_kernel in (
         (kernels.get("rbf", gamma=0.3), ref.rbf(0.3)),
         (
@@ -224,16 +219,11 @@ def test_eviction_keeps_the_inner_products(case, eviction, sparse):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("eviction", ["fifo", "coefficient", "term", "change"])
+@pytest.mark.parametrize("eviction", ref.VICTIMS)
 def test_outputs_that_grow_under_a_label_kernel(eviction, sparse):
     """The larger label kernel changes the old inner products as well."""
     X, y = make_data(K, "classify")
-    victim = {
-        "fifo": None,
-        "coefficient": ref.smallest_coefficient,
-        "term": ref.smallest_term,
-        "change": ref.least_change,
-    }[eviction]
+    victim = ref.VICTIMS[eviction]
     small = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.2], [0.1, 0.2, 3.0]])
     few = y < 3
     reference = ref.Reference(
@@ -261,15 +251,10 @@ def test_outputs_that_grow_under_a_label_kernel(eviction, sparse):
     assert_same(machine, reference, X)
 
 
-@pytest.mark.parametrize("eviction", ["fifo", "coefficient", "term", "change"])
+@pytest.mark.parametrize("eviction", ref.VICTIMS)
 def test_norma_follows_the_reference(eviction):
     """A schedule of t, offset, nu and eviction, without a trace."""
-    victim = {
-        "fifo": None,
-        "coefficient": ref.smallest_coefficient,
-        "term": ref.smallest_term,
-        "change": ref.least_change,
-    }[eviction]
+    victim = ref.VICTIMS[eviction]
     X, y = make_data(K, "classify")
     for nu in (None, 0.3):
         reference = ref.Reference(

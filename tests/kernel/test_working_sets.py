@@ -6,8 +6,7 @@ import reference_cached as ref
 
 from kernel.test_sequential import close, problem
 from osvm.kernel.cached.columns import Columns
-from osvm.kernel.cached.lasvm import Lasvm
-from osvm.kernel.cached.working_sets import BlockSolver
+from osvm.kernel.cached.working_sets import BlockSolver, Lasvm
 
 
 def columns_of(K):

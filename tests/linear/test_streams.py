@@ -44,7 +44,7 @@ def test_any_cut_of_a_stream_gives_the_same_model(cuts, which, classes):
 @pytest.mark.parametrize("average", [True, 37])
 @pytest.mark.parametrize("reg", [0.01, 1.0])  # 1.0: the scale is folded into v on the way
 def test_long_and_short_stretches_average_alike(dtype, average, reg):
-    # A long stretch keeps weights and their average's companion side by side.
+    # A long stretch keeps weights and their average's accumulator side by side.
     X = sp.random(600, 12, 0.5, "csr", dtype, np.random.default_rng(3))
     y = np.where(X.toarray() @ np.arange(-5.0, 7.0) > 0, 1, -1)
     options = {"reg": reg, "average": average, "schedule": "constant", "eta0": 0.1}

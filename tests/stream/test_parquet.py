@@ -280,3 +280,28 @@ def test_what_the_command_refuses(folder, arguments, status, message):
     command("convert", folder / "a.svm", folder / "a.parquet", "-q")
     places = [folder / word if "." in word else word for word in arguments]
     assert message in command(*places, status=status)[1]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_flipped_bits_are_refused_or_read(kind, tmp_path):
+    """Text that is no longer UTF-8, names and lists out of range: an error about the file."""
+    rng = np.random.default_rng(0)
+    words = [f"words and m\u00f6re words {i}" for i in range(60)]
+    table = pa.table({"label": ["spam", "ham", "eggs"] * 20, "text": words})
+    path = tmp_path / "data"
+    if kind == "parquet":
+        pq.write_table(table, path, compression="none", use_dictionary=False)
+    else:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+    data, refused = path.read_bytes(), 0
+    for _ in range(400):
+        changed = bytearray(data)
+        changed[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(changed)
+        try:
+            for _ in read(str(path), "parquet", label="label", text="text"):
+                pass
+        except FormatError:
+            refused += 1
+    assert 20 < refused < 400

@@ -10,7 +10,7 @@ import pytest
 from reference_stream import Malformed, mutate, read_svmlight
 
 from osvm.stream import FormatError, SvmlightReader
-from osvm.stream._scan import read_double
+from osvm.stream._parsing import read_double
 
 SAMPLE = b"""# a comment line
 1 1:0.5 3:2 7:-1.25e-3 # trailing

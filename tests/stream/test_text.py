@@ -280,3 +280,15 @@ def test_parquet(tmp_path):
         read(path, text="nope")
     with pytest.raises(FormatError, match="n_features=3"):
         list(read(path, indices="i", n_features=3))
+
+
+@pytest.mark.parametrize("first", [b"1\n", b"1,2,3,4\n", b"\n1\n"])
+def test_a_first_row_of_another_length_is_malformed(first):
+    """With names that are given there is no header to compare it with."""
+    options = {"header": ["a", "b", "y"], "label": "y"}
+    data = first + b"1,2,0\n3,4,1\n"
+    with pytest.raises(FormatError, match=r":1:1: \d fields where the file has 3 columns"):
+        list(read(io.BytesIO(data), "csv", **options))
+    reader = read(io.BytesIO(data), "csv", on_error="skip", **options)
+    assert [y.tolist() for _, y in reader] == [["0", "1"]]
+    assert reader.n_skipped == 1

@@ -1,66 +1,367 @@
-# A kernel expansion with a bounded buffer.  See expansion.pyx.
+# A kernel expansion with a bounded buffer: f = sum_s alpha_s k(x_s, .) and its trace z.
+#
+# Follows Vishwanathan, Schraudolph, Smola (JMLR 2006), sections 4.3, 5.2 and 5.5, with the
+# coefficients kept by scalars: alpha = a A and beta = p A + q B, so that shrinking costs O(1).
+#
+# Invariants
+# - K outputs; f(x) = kappa sum_s alpha_s k(x_s, x) with the label kernel kappa (delta: f is
+#   the sum itself).  The offset is not part of f here.
+# - With the trace, `sq_f` = ||f||^2 and `pi` = <f, z> hold for the rows in the buffer, also
+#   after an eviction: the evicted term is subtracted exactly, from f and z at the evicted
+#   row.  Those are known for a few slots ahead (`victims`), computed together in one block
+#   and patched like the columns of any block.
+# - `block` and `victims` hold raw sums with A and B; every change of A, B or a slot is
+#   carried into both, so a block of examples gives what one example at a time gives.
+# - Scales are folded when they leave [1e-60, 1e60] (coefficients are double), when p
+#   outgrows a (their difference would lose digits), and when a or q is exactly 0.
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
 
-from osvm.kernel.blocks cimport Store, Tile
+from osvm._parts.kernel_blocks cimport kernel_block, kernel_column, tile_load_slots
+from osvm._parts.kernel_store cimport Tile, grow, store_row, tile_release
+from osvm.kernel.buffer.buffer cimport (
+    N_VICTIMS, Buffer, Sums, kappa_dot, read_real, write_real,
+)
+from osvm.kernel.buffer.eviction cimport (
+    EVICT_CHANGE, EVICT_OLDEST, choose_victim, measure_slot, score,
+)
 
-cdef enum:
-    N_VICTIMS = 32          # slots whose sums are known ahead
+cdef extern from *:
+    """
+    #define OSVM_SMALL 1e-60
+    #define OSVM_LARGE 1e60
+    #define OSVM_P_OVER_A 1e3 /* beyond it, beta = p A + q B loses more than three digits */
+    """
+    const double SMALL "OSVM_SMALL"
+    const double LARGE "OSVM_LARGE"
+    const double P_OVER_A "OSVM_P_OVER_A"
 
-cdef enum Eviction:
-    EVICT_OLDEST = 0
-    EVICT_COEFFICIENT = 1   # smallest ||alpha_s||
-    EVICT_TERM = 2          # smallest norm of the term alpha_s k(x_s, .)
-    EVICT_CHANGE = 3        # least change of f over the rows in the buffer
+cdef extern from "../_c/expand.h" nogil:
+    void osvm_expand1_f32(const float *kv, Py_ssize_t ld, Py_ssize_t n_slots, Py_ssize_t n,
+                          const double *a, const double *b, double *fa, double *fb)
+    void osvm_expand1_f64(const double *kv, Py_ssize_t ld, Py_ssize_t n_slots, Py_ssize_t n,
+                          const double *a, const double *b, double *fa, double *fb)
+    void osvm_expand_f32(const float *kv, Py_ssize_t ld, Py_ssize_t n_slots, Py_ssize_t n,
+                         Py_ssize_t K, const double *a, const double *b, double *fa, double *fb)
+    void osvm_expand_f64(const double *kv, Py_ssize_t ld, Py_ssize_t n_slots, Py_ssize_t n,
+                         Py_ssize_t K, const double *a, const double *b, double *fa, double *fb)
+    void osvm_patch_f32(double *f, Py_ssize_t n, double c_new, const float *k_new,
+                        double c_old, const float *k_old)
+    void osvm_patch_f64(double *f, Py_ssize_t n, double c_new, const double *k_new,
+                        double c_old, const double *k_old)
 
-# Kernel values of some columns with every slot, and the raw sums over the slots.
-cdef struct Sums:
-    Py_ssize_t n            # columns
-    void *kv                # kv[s * n + b]
-    double *fa              # fa[k * n + b] = sum_s A[s, k] kv[s, b]
-    double *fb              # the same with B
-    size_t room[3]
 
-cdef struct Buffer:
-    Store store
-    Py_ssize_t K            # outputs
-    Py_ssize_t capacity     # slots allocated
-    Py_ssize_t budget       # slots at most; -1: no bound
-    Py_ssize_t head         # the oldest slot, once the buffer is full
-    Py_ssize_t births       # rows ever stored
-    int eviction            # an Eviction
-    bint trace              # beta is kept
-    double a                # alpha = a A
-    double p                # beta = p A + q B
-    double q
-    double *A               # capacity x K
-    double *B
-    Py_ssize_t *birth
-    double *size            # of the term, squared and with A for alpha, as eviction wants it
-    double *row_sq          # EVICT_CHANGE: sum of k(x_s, x_r)^2 over the slots r
-    const double *kappa     # K x K label kernel, or NULL for delta
-    double sq_f             # ||f||^2, kept with the trace
-    double pi               # <f, z>
-    bint clean_b            # B is zero
-    # the columns at work: a block of examples, and slots that may be evicted next
-    Tile tile
-    Sums block
-    Tile victim_tile
-    Sums victims
-    Py_ssize_t n_victims    # 0: none known
-    Py_ssize_t *victim_slot  # of column c; -1 when gone
-    int32_t *victim_of      # column of slot s, or -1
-    double *work            # 16 K numbers, the second half for the loop
-    void *column            # one kernel value per column of the block
-    size_t column_room
+# ------------------------------------------------------------- scales
 
-cdef void buffer_shrink(Buffer *buf, double dec, double decay, double eta_reg) noexcept nogil
-cdef int sums_fill(Buffer *buf, const Tile *tile, Sums *sums) noexcept nogil
-cdef int buffer_insert(Buffer *buf, Py_ssize_t t, const double *add_a,
-                       const double *add_b) noexcept nogil
-cdef void kappa_times(const double *kappa, Py_ssize_t K, const double *x,
-                      double *out) noexcept nogil
-cdef double kappa_dot(const double *kappa, Py_ssize_t K, const double *x,
-                      const double *y) noexcept nogil
-cdef void sums_free(Sums *sums) noexcept nogil
-cdef bint sums_reserve(Buffer *buf, Sums *sums, Py_ssize_t n) noexcept nogil
+cdef inline void scale_all(double *x, Py_ssize_t n, double c) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        x[i] *= c
+
+
+cdef inline void mix_all(double *b, double *a, Py_ssize_t n, double p, double q,
+                         bint clear) noexcept nogil:
+    """b = p a + q b; then a = 0 on request"""
+    cdef Py_ssize_t i
+    for i in range(n):
+        b[i] = p * a[i] + q * b[i]
+    if clear:
+        memset(a, 0, n * sizeof(double))
+
+
+cdef inline void fold_a(Buffer *buf) noexcept nogil:
+    """A takes the scale a."""
+    cdef double a = buf.a
+    scale_all(buf.A, buf.store.n * buf.K, a)
+    scale_all(buf.block.fa, buf.block.n * buf.K, a)
+    scale_all(buf.victims.fa, buf.n_victims * buf.K, a)
+    if buf.eviction != EVICT_OLDEST:
+        scale_all(buf.size, buf.store.n, a * a)
+    buf.p /= a
+    buf.a = 1.0
+
+
+cdef inline void fold_beta(Buffer *buf, bint clear_a) noexcept nogil:
+    """B becomes beta; A becomes 0 on request."""
+    mix_all(buf.B, buf.A, buf.store.n * buf.K, buf.p, buf.q, clear_a)
+    mix_all(buf.block.fb, buf.block.fa, buf.block.n * buf.K, buf.p, buf.q, clear_a)
+    mix_all(buf.victims.fb, buf.victims.fa, buf.n_victims * buf.K, buf.p, buf.q, clear_a)
+    if clear_a:
+        if buf.eviction != EVICT_OLDEST:
+            memset(buf.size, 0, buf.store.n * sizeof(double))
+        buf.a = 1.0
+    buf.p = 0.0
+    buf.q = 1.0
+    buf.clean_b = False
+
+
+cdef inline void clear_b(Buffer *buf) noexcept nogil:
+    if not buf.clean_b:
+        memset(buf.B, 0, buf.store.n * buf.K * sizeof(double))
+        memset(buf.block.fb, 0, buf.block.n * buf.K * sizeof(double))
+        memset(buf.victims.fb, 0, buf.n_victims * buf.K * sizeof(double))
+        buf.clean_b = True
+    buf.q = 1.0
+
+
+cdef inline void forget_rows(Buffer *buf) noexcept nogil:
+    """An empty buffer: f is 0."""
+    buf.store.n = 0
+    buf.store.end = 0
+    buf.head = 0
+    buf.n_victims = 0
+    buf.a = 1.0
+    memset(buf.block.fa, 0, buf.block.n * buf.K * sizeof(double))
+
+
+cdef inline void buffer_shrink(Buffer *buf, double dec, double decay,
+                               double eta_reg) noexcept nogil:
+    """beta <- dec decay beta - eta_reg alpha, alpha <- dec alpha  (35), (43)"""
+    if not buf.trace:
+        buf.a *= dec
+        if buf.a == 0.0:
+            forget_rows(buf)
+        elif buf.a < SMALL:
+            fold_a(buf)
+        return
+    buf.p = dec * decay * buf.p - eta_reg * buf.a
+    buf.q *= dec * decay
+    buf.a *= dec
+    if buf.a == 0.0:
+        fold_beta(buf, True)
+        return
+    if buf.q == 0.0:
+        clear_b(buf)
+    if buf.p > P_OVER_A * buf.a or buf.p < -P_OVER_A * buf.a:
+        fold_beta(buf, False)
+    if buf.a < SMALL or buf.a > LARGE:
+        fold_a(buf)
+    if buf.q < SMALL:
+        scale_all(buf.B, buf.store.n * buf.K, buf.q)
+        scale_all(buf.block.fb, buf.block.n * buf.K, buf.q)
+        scale_all(buf.victims.fb, buf.n_victims * buf.K, buf.q)
+        buf.q = 1.0
+
+
+# ------------------------------------------------------------- sums over slots
+
+cdef inline void sums_free(Sums *sums) noexcept nogil:
+    free(sums.kv)
+    free(sums.fa)
+    free(sums.fb)
+    memset(sums, 0, sizeof(Sums))
+
+
+cdef inline bint sums_reserve(Buffer *buf, Sums *sums, Py_ssize_t n) noexcept nogil:
+    """Room for n columns against the slots there are and n more."""
+    cdef size_t size = sizeof(double) if buf.store.f64 else sizeof(float)
+    cdef Py_ssize_t slots = buf.store.n + n
+    if buf.budget >= 0 and slots > buf.budget:
+        slots = buf.budget
+    return (grow(&sums.kv, &sums.room[0], slots * n * size)
+            and grow(<void **> &sums.fa, &sums.room[1], n * buf.K * sizeof(double))
+            and grow(<void **> &sums.fb, &sums.room[2], n * buf.K * sizeof(double)))
+
+
+cdef inline int sums_fill(Buffer *buf, const Tile *tile, Sums *sums) noexcept nogil:
+    """Kernel values and sums of the tile's columns; -1 when memory is short."""
+    cdef Py_ssize_t n = tile.n, slots = buf.store.n
+    cdef double *b = buf.B if buf.trace and not buf.clean_b else NULL
+    if not sums_reserve(buf, sums, n):
+        return -1
+    sums.n = n
+    memset(sums.fa, 0, n * buf.K * sizeof(double))
+    memset(sums.fb, 0, n * buf.K * sizeof(double))
+    if slots == 0:
+        return 0
+    kernel_block(&buf.store, tile, sums.kv)
+    if buf.K == 1:
+        if buf.store.f64:
+            osvm_expand1_f64(<double *> sums.kv, n, slots, n, buf.A, b, sums.fa,
+                             NULL if b == NULL else sums.fb)
+        else:
+            osvm_expand1_f32(<float *> sums.kv, n, slots, n, buf.A, b, sums.fa,
+                             NULL if b == NULL else sums.fb)
+    elif buf.store.f64:
+        osvm_expand_f64(<double *> sums.kv, n, slots, n, buf.K, buf.A, b, sums.fa, sums.fb)
+    else:
+        osvm_expand_f32(<float *> sums.kv, n, slots, n, buf.K, buf.A, b, sums.fa, sums.fb)
+    return 0
+
+
+cdef inline void patch(Buffer *buf, Sums *sums, Py_ssize_t slot, Py_ssize_t first, void *k_new,
+                       const double *new_a, const double *new_b, bint had) noexcept nogil:
+    """Slot gets another row and other coefficients: carry it into columns from `first` on.
+
+    `k_new` has the new row's kernel with each column; `had` says that the slot was in use.
+    """
+    cdef Py_ssize_t k, n = sums.n, m = sums.n - first
+    cdef double old_a, old_b
+    cdef size_t size = sizeof(double) if buf.store.f64 else sizeof(float)
+    cdef char *old = <char *> sums.kv + (slot * n + first) * size
+    cdef char *new = <char *> k_new + first * size
+    if m <= 0:
+        return
+    for k in range(buf.K):
+        old_a = buf.A[slot * buf.K + k] if had else 0.0
+        if new_a[k] != 0.0 or old_a != 0.0:
+            if buf.store.f64:
+                osvm_patch_f64(sums.fa + k * n + first, m, new_a[k], <double *> new, old_a,
+                               <double *> (old if had else new))
+            else:
+                osvm_patch_f32(sums.fa + k * n + first, m, new_a[k], <float *> new, old_a,
+                               <float *> (old if had else new))
+        if not buf.trace:
+            continue
+        old_b = buf.B[slot * buf.K + k] if had else 0.0
+        if new_b[k] != 0.0 or old_b != 0.0:
+            if buf.store.f64:
+                osvm_patch_f64(sums.fb + k * n + first, m, new_b[k], <double *> new, old_b,
+                               <double *> (old if had else new))
+            else:
+                osvm_patch_f32(sums.fb + k * n + first, m, new_b[k], <float *> new, old_b,
+                               <float *> (old if had else new))
+    memcpy(old, new, m * size)
+
+
+# ------------------------------------------------------------- eviction
+
+cdef inline int find_victims(Buffer *buf, Py_ssize_t first) noexcept nogil:
+    """Compute the sums of the slots that are likely to go next, `first` among them."""
+    cdef Py_ssize_t c, n = buf.store.n
+    cdef Py_ssize_t m = N_VICTIMS if n > N_VICTIMS else n
+    cdef int status
+    for c in range(n):
+        buf.victim_of[c] = -1
+    for c in range(m):
+        if buf.eviction == EVICT_OLDEST:
+            buf.victim_slot[c] = (buf.head + c) % n
+        elif c == 0:
+            buf.victim_slot[c] = first
+        else:
+            buf.victim_slot[c] = choose_victim(buf, True)
+        buf.victim_of[buf.victim_slot[c]] = <int32_t> c
+    status = tile_load_slots(&buf.store, &buf.victim_tile, buf.victim_slot, m)
+    if status == 0:
+        status = sums_fill(buf, &buf.victim_tile, &buf.victims)
+    tile_release(&buf.store, &buf.victim_tile)
+    buf.n_victims = m if status == 0 else 0
+    return status
+
+
+cdef inline void subtract_term(Buffer *buf, Py_ssize_t slot, Py_ssize_t c, double k_new,
+                               const double *add_a, const double *add_b) noexcept nogil:
+    """Take slot's term out of ||f||^2 and <f, z>, which have the new term already."""
+    cdef Py_ssize_t k, K = buf.K
+    cdef double *alpha = buf.work
+    cdef double *beta = buf.work + K
+    cdef double *f = buf.work + 2 * K
+    cdef double *z = buf.work + 3 * K
+    cdef double k_self = buf.store.k_self[slot], fa, fb
+    for k in range(K):
+        alpha[k] = buf.a * buf.A[slot * K + k]
+        beta[k] = buf.p * buf.A[slot * K + k] + buf.q * buf.B[slot * K + k]
+        fa = buf.victims.fa[k * buf.victims.n + c]
+        fb = buf.victims.fb[k * buf.victims.n + c]
+        f[k] = buf.a * fa + k_new * add_a[k]
+        z[k] = buf.p * fa + buf.q * fb + k_new * add_b[k]
+    buf.sq_f += (k_self * kappa_dot(buf.kappa, K, alpha, alpha)
+                 - 2.0 * kappa_dot(buf.kappa, K, alpha, f))
+    if buf.sq_f < 0.0:
+        buf.sq_f = 0.0
+    buf.pi += (k_self * kappa_dot(buf.kappa, K, alpha, beta)
+               - kappa_dot(buf.kappa, K, alpha, z) - kappa_dot(buf.kappa, K, beta, f))
+
+
+cdef inline void adopt(Buffer *buf, Py_ssize_t slot, Py_ssize_t c, Py_ssize_t t, double k_new,
+                       const double *new_a, const double *new_b, const double *old_a,
+                       const double *old_b) noexcept nogil:
+    """The new row takes the evicted one's place among the victims, if it is that small."""
+    cdef Py_ssize_t i, k, K = buf.K, m = buf.victims.n, n = buf.block.n
+    cdef double largest = -1.0, x
+    for i in range(m):
+        if buf.victim_slot[i] >= 0 and i != c:
+            x = score(buf, buf.victim_slot[i])
+            largest = x if x > largest else largest
+    if score(buf, slot) > largest:
+        return
+    for i in range(buf.store.n):
+        write_real(buf.victims.kv, buf.store.f64, i * m + c,
+                   read_real(buf.block.kv, buf.store.f64, i * n + t))
+    write_real(buf.victims.kv, buf.store.f64, slot * m + c, buf.store.k_self[slot])
+    for k in range(K):
+        buf.victims.fa[k * m + c] = (buf.block.fa[k * n + t] - k_new * old_a[k]
+                                     + buf.store.k_self[slot] * new_a[k])
+        buf.victims.fb[k * m + c] = (buf.block.fb[k * n + t] - k_new * old_b[k]
+                                     + buf.store.k_self[slot] * new_b[k])
+    buf.victim_slot[c] = slot
+    buf.victim_of[slot] = <int32_t> c
+
+
+# ------------------------------------------------------------- a new row
+
+cdef inline int buffer_insert(Buffer *buf, Py_ssize_t t, const double *add_a,
+                              const double *add_b) noexcept nogil:
+    """Append column t of the block with coefficients add_a and add_b.
+
+    When the buffer is full one row goes first (which one is decided among those that were
+    there) and leaves ||f||^2 and <f, z>.  -1 when memory is short; nothing changed then.
+    """
+    cdef Py_ssize_t slot, s, c = -1, k, K = buf.K, n = buf.block.n
+    cdef bint f64 = buf.store.f64
+    cdef bint full = buf.budget >= 0 and buf.store.n >= buf.budget
+    cdef bint fifo = buf.eviction == EVICT_OLDEST
+    cdef double k_new = 0.0
+    cdef double *new_a = buf.work + 4 * K
+    cdef double *new_b = buf.work + 5 * K
+    cdef double *old_a = buf.work + 6 * K
+    cdef double *old_b = buf.work + 7 * K
+    if full:
+        slot = buf.head if fifo else choose_victim(buf, False)
+        if buf.trace or buf.eviction == EVICT_CHANGE:
+            if buf.n_victims == 0 or buf.victim_of[slot] < 0:
+                if find_victims(buf, slot) < 0:
+                    return -1
+            c = buf.victim_of[slot]
+            k_new = read_real(buf.block.kv, f64, slot * n + t)
+            if buf.trace:
+                subtract_term(buf, slot, c, k_new, add_a, add_b)
+            buf.victim_of[slot] = -1
+            buf.victim_slot[c] = -1
+        if fifo:
+            buf.head = (buf.head + 1) % buf.budget
+    else:
+        slot = buf.store.n
+    for k in range(K):
+        new_a[k] = add_a[k] / buf.a
+        new_b[k] = (add_b[k] - buf.p * new_a[k]) / buf.q if buf.trace else 0.0
+        old_a[k] = buf.A[slot * K + k] if full else 0.0
+        old_b[k] = buf.B[slot * K + k] if full and buf.trace else 0.0
+    # the victims first: they read the new row's kernel values from the block
+    if buf.n_victims > 0:
+        for s in range(buf.victims.n):
+            if buf.victim_slot[s] >= 0:
+                write_real(buf.column, f64, s,
+                           read_real(buf.block.kv, f64, buf.victim_slot[s] * n + t))
+            else:
+                write_real(buf.column, f64, s, 0.0)
+        patch(buf, &buf.victims, slot, 0, buf.column, new_a, new_b, full)
+    kernel_column(&buf.store, &buf.tile, t, t + 1, buf.column)
+    patch(buf, &buf.block, slot, t + 1, buf.column, new_a, new_b, full)
+    memcpy(buf.A + slot * K, new_a, K * sizeof(double))
+    if buf.trace:
+        memcpy(buf.B + slot * K, new_b, K * sizeof(double))
+        buf.clean_b = False
+    if not full:
+        buf.store.n += 1
+        buf.victim_of[slot] = -1
+    store_row(&buf.store, slot, &buf.tile, t)
+    buf.birth[slot] = buf.births
+    buf.births += 1
+    if not fifo:
+        measure_slot(buf, slot, c, t)
+        if c >= 0:
+            adopt(buf, slot, c, t, k_new, new_a, new_b, old_a, old_b)
+    return 0

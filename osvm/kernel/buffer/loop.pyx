@@ -17,20 +17,21 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport exp, fabs
 from libc.stdint cimport int32_t
 
-from osvm.kernel.buffer.expansion cimport (
-    Buffer, N_VICTIMS, buffer_insert, buffer_shrink, kappa_dot, kappa_times, sums_fill,
-)
-from osvm.kernel.blocks cimport grow, tile_load_rows, tile_release
+from osvm.kernel.buffer.buffer cimport N_VICTIMS, Buffer, kappa_dot, kappa_times
+from osvm.kernel.buffer.expansion cimport buffer_insert, buffer_shrink, sums_fill
+from osvm._parts.kernel_blocks cimport tile_load_rows
+from osvm._parts.kernel_store cimport grow, tile_release
 from osvm.kernel.buffer.state cimport KernelState
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.core.kernel cimport kernel_uses_dots
 from osvm.core.loss cimport (
-    LOSS_GRAPH_HINGE, Loss, loss_curvature_margin, loss_is_multi,
-    loss_value_xi_margin, mloss_curvature_times, mloss_value_xi,
+    LOSS_GRAPH_HINGE, loss_curvature_margin, loss_is_multi, loss_value_xi_margin,
+    mloss_curvature_times, mloss_value_xi,
 )
-from osvm.core.row cimport Row, Rows, rows_get
-from osvm.core.step cimport STEP_SMD, Step, smd_factor, step_clip, step_eta
+from osvm.core.rows cimport rows_get
+from osvm.core.step cimport STEP_SMD, smd_factor, step_clip, step_eta
+from osvm.core.typedefs cimport Loss, Row, Rows, Step
 
 cdef enum Status:
     DONE = 0

@@ -28,7 +28,7 @@ from osvm._estimator.progress import make_progress
 from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Schema
 from osvm._parts.compiled import LossSpec, StepSpec
-from osvm.kernel.base import Batch
+from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.loop import learn
 from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
@@ -66,8 +66,6 @@ _NAMES = (
 
 class BufferSolver:
     """NORMA (any schedule of t) and SVMD (schedule "smd")."""
-
-    streams = True
 
     # ---------------------------------------------------------------- learning
 
@@ -146,7 +144,7 @@ class BufferSolver:
             start = stop
             if progress is not None:
                 progress.add(
-                    int(state.t) - progress._n,
+                    int(state.t) - progress.examples,
                     loss=state.loss_sum - loss0,
                     errors=state.errors - errors0 if batch.task != "regress" else None,
                 )
@@ -319,7 +317,10 @@ def _label_kernel(model: Any, index: LabelIndex, outputs: int) -> Array | None:
         check_choice("label_kernel", given, ["delta", "taxonomy"])
         part = losses.get(model.loss)
         return _taxonomy(model, part).kernel(index.classes.tolist())
-    matrix = np.array(given, dtype=np.float64, ndmin=2)
+    try:
+        matrix = np.array(given, dtype=np.float64, ndmin=2)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"label_kernel must be a matrix of numbers, got {given!r:.60}") from None
     if matrix.shape != (outputs, outputs):
         raise ValueError(f"label_kernel has shape {matrix.shape}, but there are {outputs} classes")
     if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):

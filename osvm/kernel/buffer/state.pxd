@@ -1,5 +1,5 @@
 # Owner of a kernel machine's memory.  See state.pyx.
-from osvm.kernel.buffer.expansion cimport Buffer
+from osvm.kernel.buffer.buffer cimport Buffer
 from osvm._parts.compiled cimport KernelSpec
 
 cdef class KernelState:

@@ -18,11 +18,13 @@ from libc.string cimport memset
 
 from osvm._input.schema import buffer_schema, row_squares
 
-from osvm.kernel.buffer.expansion cimport (
-    EVICT_CHANGE, EVICT_COEFFICIENT, EVICT_OLDEST, EVICT_TERM, N_VICTIMS, Sums, kappa_times,
-    sums_fill, sums_free, sums_reserve,
+from osvm.kernel.buffer.buffer cimport N_VICTIMS, Sums, kappa_times
+from osvm.kernel.buffer.eviction cimport (
+    EVICT_CHANGE, EVICT_COEFFICIENT, EVICT_OLDEST, EVICT_TERM, slot_size,
 )
-from osvm.kernel.blocks cimport Tile, tile_free, tile_load_rows, tile_release
+from osvm.kernel.buffer.expansion cimport sums_fill, sums_free, sums_reserve
+from osvm._parts.kernel_blocks cimport tile_load_rows
+from osvm._parts.kernel_store cimport Tile, tile_free, tile_release
 from osvm._parts.compiled cimport KernelSpec
 from osvm._input.rows cimport RowSource
 from osvm.core.kernel cimport KERNEL_PRECOMPUTED
@@ -41,7 +43,6 @@ cdef enum:
     PREDICT_BLOCK = 128
 
 _PER_SLOT = ("X", "start", "length", "sq", "k_self", "ids", "A", "B", "birth", "size", "row_sq")
-_SCALARS = ("a", "p", "q", "sq_f", "pi")
 _LEARNER = ("t", "eta", "epsilon", "eta_epsilon", "z_epsilon", "errors", "loss_sum")
 
 
@@ -239,17 +240,12 @@ cdef class KernelState:
 
     def refresh(self):
         """Compute ||f||^2, <f, z> and the sizes of the terms from the rows in the buffer."""
-        cdef Py_ssize_t n = self.buf.store.n
+        cdef Py_ssize_t s, n = self.buf.store.n
         self.buf.n_victims = 0
         if n == 0:
             return
-        A = self._arrays["A"][:n]
-        turned = A if self.label_kernel is None else A @ self.label_kernel
-        if self.buf.eviction == EVICT_TERM:
-            self._arrays["size"][:n] = self._arrays["k_self"][:n] * np.sum(A * turned, axis=1)
-        elif self.buf.eviction != EVICT_OLDEST:
-            of = A if self.buf.eviction == EVICT_COEFFICIENT else turned
-            self._arrays["size"][:n] = np.sum(of * of, axis=1)
+        for s in range(n):
+            self.buf.size[s] = slot_size(&self.buf, s)
         if not self.buf.trace:
             return
         rows = self.support_vectors()

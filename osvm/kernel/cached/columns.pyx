@@ -4,8 +4,7 @@ Follows section D of the algorithms: learners with cached outputs (Kecman and Me
 "Fast online algorithms for support vector machines") touch a kernel column only when its
 coefficient changes, so the n x n matrix is never needed as a whole.
 
-How values are computed stands in `osvm.kernel.column_values`; a Python function is called
-from here.
+`osvm._parts.kernel_blocks` computes the values; a Python function is called from here.
 
 Invariants
 - A column may be valid for its first `length` values only; `fetch` extends it.
@@ -13,24 +12,27 @@ Invariants
   MAX_BLOCK columns.
 - float32 columns by default; sums of columns go to float64 outputs.
 """
-from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
-from osvm.kernel.column_values cimport (
-    CHUNK, DENSE, FUNCTION, MAX_BLOCK, NEARBY, PRECOMPUTED, SPARSE, const_double_p,
-    const_float_p, values_compute, values_diagonal, values_norms, values_sum,
-)
-from osvm._input.rows cimport RowSource
-from osvm.core.kernel cimport KERNEL_RBF, kernel_init
+from osvm._parts.kernel_blocks cimport FixedRows
 
 import numpy as np
 
-cdef enum:
-    NEAR = 8          # rbf: up to so many features, distances are computed directly
-    NEARBY_MB = 48    # memory for such columns at most
+from osvm import kernels
 
-KINDS = {"linear": 0, "rbf": 1, "polynomial": 2, "poly": 2, "sigmoid": 3, "cosine": 4}
+cdef extern from *:
+    ctypedef const float *const_float_p "const float *"
+    ctypedef const double *const_double_p "const double *"
+
+cdef extern from "../_c/columns.h" nogil:
+    void osvm_combine_f32(double *o, Py_ssize_t n, const const_float_p *columns,
+                          const double *delta, Py_ssize_t count)
+    void osvm_combine_f64(double *o, Py_ssize_t n, const const_double_p *columns,
+                          const double *delta, Py_ssize_t count)
+
+cdef enum:
+    NEAR_MB = 48      # memory at most for columns that are cheap to compute again
 
 
 cdef class Columns:
@@ -39,12 +41,9 @@ cdef class Columns:
     Parameters
     ----------
     X : ndarray or CSR matrix
-        The training rows; with ``kernel="precomputed"`` the n x n kernel matrix.
-    kernel : str or callable, default="rbf"
-        "linear", "rbf", "polynomial", "sigmoid", "cosine", "precomputed", or a function
-        of two matrices that returns the matrix of kernel values.
-    gamma, coef0, degree : float, float, int
-        The kernel's parameters.
+        The training rows; with a precomputed kernel the n x n kernel matrix.
+    kernel : str, Kernel or callable, default="rbf"
+        What `osvm.kernels.get` takes.
     dtype : float32 or float64, default=float32
         Type of the columns.
     cache_mb : float, default=200
@@ -55,6 +54,8 @@ cdef class Columns:
         Position p of every column stands for row ``order[p]`` of X.
     max_columns : int, optional
         Upper limit of the cache in columns.
+    **parameters
+        The kernel's parameters.
 
     Examples
     --------
@@ -67,129 +68,50 @@ cdef class Columns:
 
     def __cinit__(self):
         self.slot_of = self.col_of = self.length = self.newer = self.older = NULL
-        self.values.gathered = self.values.block = NULL
-        self.values.local = NULL
-        self.values.order = NULL
 
-    def __init__(self, X, kernel="rbf", *, double gamma=1.0, double coef0=0.0, int degree=3,
-                 dtype=np.float32, double cache_mb=200.0, double offset=0.0, order=None,
-                 max_columns=None):
+    def __init__(self, X, kernel="rbf", *, dtype=np.float32, double cache_mb=200.0,
+                 double offset=0.0, order=None, max_columns=None, **parameters):
         cdef Py_ssize_t i, limit
         dtype = np.dtype(dtype)
         if dtype != np.float32 and dtype != np.float64:
             raise ValueError("columns are float32 or float64")
+        self.kernel = kernels.get(kernel, **parameters).resolve(X)
         self.wide = dtype == np.float64
         self.offset = offset
-        self.n, self.d = X.shape
         self.hits = 0
         self.computed = 0.0
-        self.function = None
-        self.source = None
-        kernel_init(&self.values.kernel, 0, gamma)
-        self.values.kernel.coef0 = coef0
-        self.values.kernel.degree = degree
-        kept = []
-        if order is None:
-            order = np.arange(self.n, dtype=np.intp)
-        else:
+        if order is not None:
             order = np.ascontiguousarray(order, dtype=np.intp)
-            self.n = order.shape[0]
-        kept.append(order)
-        self.values.n, self.values.d = self.n, self.d
-        self.values.wide, self.values.offset = self.wide, offset
-        if callable(kernel):
-            self.function = kernel
-            self.values.mode = FUNCTION
-            kept.append(X if order is None else X[order])
-        elif kernel == "precomputed":
-            if X.shape[0] != X.shape[1]:
-                raise ValueError(f"a precomputed kernel matrix is square, got {X.shape}")
-            self.values.mode = PRECOMPUTED
-            kept.append(np.ascontiguousarray(X[np.ix_(order, order)], dtype=dtype))
-            self.values.x = <void *> <size_t> kept[1].ctypes.data
-        elif kernel not in KINDS:
-            raise ValueError(f"unknown kernel {kernel!r}; use one of {sorted(KINDS)}, "
-                             f"'precomputed' or a function")
+            if np.array_equal(order, np.arange(X.shape[0])):
+                order = None
+        self.n = X.shape[0] if order is None else len(order)
+        if isinstance(self.kernel, kernels.PythonKernel):
+            self.X = X if order is None else X[order]
         else:
-            self.values.kernel.kind = KINDS[kernel]
-            if hasattr(X, "indptr"):
-                self._take_sparse(X, order, dtype, kept)
-            else:
-                self._take_dense(X, order, dtype, kept)
+            self.rows = FixedRows(self.kernel.spec(), X, dtype, order=order, near=True)
+            self.near = self.rows.near
+            self.compiled = True
         # the cache
-        if self.values.mode == NEARBY:  # cheaper to compute again than to bring from far memory
-            cache_mb = min(cache_mb, NEARBY_MB)
+        if self.near:  # cheaper to compute again than to bring from far memory
+            cache_mb = min(cache_mb, NEAR_MB)
         limit = int(cache_mb * 1048576.0 / (self.n * dtype.itemsize))
         if max_columns is not None:
             limit = min(limit, <Py_ssize_t> max_columns)
         self.n_slots = min(max(limit, <Py_ssize_t> MAX_BLOCK), self.n)
-        store = np.empty(self.n_slots * self.n, dtype)
-        kept.append(store)
-        self.store = <char *> <size_t> store.ctypes.data
-        self.owned = kept
+        self.memory = np.empty(self.n_slots * self.n, dtype)
+        self.store = <char *> <size_t> self.memory.ctypes.data
         self.slot_of = <Py_ssize_t *> malloc(self.n * sizeof(Py_ssize_t))
         self.col_of = <Py_ssize_t *> malloc(self.n_slots * sizeof(Py_ssize_t))
         self.length = <Py_ssize_t *> malloc(self.n_slots * sizeof(Py_ssize_t))
         self.newer = <Py_ssize_t *> malloc(self.n_slots * sizeof(Py_ssize_t))
         self.older = <Py_ssize_t *> malloc(self.n_slots * sizeof(Py_ssize_t))
-        self.values.gathered = malloc(
-            2 * MAX_BLOCK * max(self.d, <Py_ssize_t> 1) * dtype.itemsize
-            if self.values.mode == DENSE else 8)
-        self.values.block = malloc(MAX_BLOCK * CHUNK * dtype.itemsize)
         if (self.slot_of == NULL or self.col_of == NULL or self.length == NULL
-                or self.newer == NULL or self.older == NULL or self.values.gathered == NULL
-                or self.values.block == NULL):
+                or self.newer == NULL or self.older == NULL):
             raise MemoryError("no memory for the kernel columns")
         for i in range(self.n):
             self.slot_of[i] = -1
         self.used = 0
         self.newest = self.oldest = -1
-
-    def _take_dense(self, X, order, dtype, kept):
-        """Rows in the columns' type, in this object's order."""
-        identity = order.shape[0] == X.shape[0] and np.array_equal(
-            order, np.arange(order.shape[0]))
-        if identity:
-            rows = np.ascontiguousarray(X, dtype=dtype)
-        else:  # in pieces: one copy, whatever the type of X
-            rows = np.empty((self.n, self.d), dtype)
-            for start in range(0, self.n, 4096):
-                rows[start:start + 4096] = X[order[start:start + 4096]]
-        sq64 = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-        sq = sq64.astype(dtype)
-        kept += [rows, sq64, sq]
-        self.values.x = <void *> <size_t> rows.ctypes.data
-        self.values.sq64 = <double *> <size_t> sq64.ctypes.data
-        self.values.sq = <void *> <size_t> sq.ctypes.data
-        self.values.mode = DENSE
-        if self.values.kernel.kind == KERNEL_RBF and self.d <= NEAR:
-            self.values.mode = NEARBY
-            turned = np.ascontiguousarray(rows.T)
-            kept.append(turned)
-            self.values.xt = <void *> <size_t> turned.ctypes.data
-
-    def _take_sparse(self, X, order, dtype, kept):
-        """The matrix as it is, and the squared norms of its rows."""
-        self.source = RowSource.csr(X.data, X.indices, X.indptr, X.shape[1])
-        self.values.mode = SPARSE
-        self.values.order = <Py_ssize_t *> <size_t> order.ctypes.data
-        self.values.local = <int32_t *> malloc(max(self.d, <Py_ssize_t> 1) * sizeof(int32_t))
-        if self.values.local == NULL:
-            raise MemoryError("no memory for the kernel columns")
-        memset(self.values.local, 255, self.d * sizeof(int32_t))
-        self.values.rows = &self.source.rows
-        longest = max(1, int(np.diff(X.indptr).max())) if X.shape[0] else 1
-        picks, picked = np.empty(longest, np.int32), np.empty(longest, dtype)
-        sq64 = np.zeros(self.n)
-        kept += [X, sq64, picks, picked]
-        self.values.picks = <int32_t *> <size_t> picks.ctypes.data
-        self.values.picked = <void *> <size_t> picked.ctypes.data
-        self.values.sq64 = <double *> <size_t> sq64.ctypes.data
-        line = np.zeros(max(self.d, 1))
-        values_norms(&self.values, <double *> <size_t> line.ctypes.data)
-        sq = sq64.astype(dtype)
-        kept.append(sq)
-        self.values.sq = <void *> <size_t> sq.ctypes.data
 
     def __dealloc__(self):
         free(self.slot_of)
@@ -197,9 +119,6 @@ cdef class Columns:
         free(self.length)
         free(self.newer)
         free(self.older)
-        free(self.values.gathered)
-        free(self.values.block)
-        free(self.values.local)
 
     @property
     def dtype(self):
@@ -308,73 +227,57 @@ cdef class Columns:
                     missing[many] = columns[j]
                     targets[many] = <char *> out[j] + begin * size
                     many += 1
-            self.compute(missing, many, begin, m, NULL, targets)  # after an error: not longer
+            self.compute(missing, many, begin, m, targets)  # after an error: not longer
             for j in range(many):
                 self.length[self.slot_of[missing[j]]] = m
             self.computed += <double> many * <double> (m - begin) / <double> self.n
         return 0
 
-    def forget(self):
-        """Empty the cache."""
-        cdef Py_ssize_t i
-        for i in range(self.n):
-            self.slot_of[i] = -1
-        self.used = 0
-        self.newest = self.oldest = -1
-
     # --------------------------------------------------------------- values
 
     cdef int compute(self, const Py_ssize_t *columns, Py_ssize_t count, Py_ssize_t start,
-                     Py_ssize_t stop, const Py_ssize_t *rows, void **out) except -1 nogil:
-        """Values start..stop of these columns (of the listed rows, when there is a list)."""
-        if self.values.mode == FUNCTION:
-            if count and stop > start:
+                     Py_ssize_t stop, void **out) except -1 nogil:
+        """Values start .. stop - 1 of these columns."""
+        cdef Py_ssize_t k, size = (8 if self.wide else 4) * (stop - start)
+        cdef char *source
+        if self.compiled:
+            if (<FixedRows> self.rows).values(columns, count, start, stop, self.offset, out) < 0:
                 with gil:
-                    self.compute_python(columns, count, start, stop, rows, out)
-        elif values_compute(&self.values, columns, count, start, stop, rows, out) < 0:
-            with gil:
-                raise MemoryError("no memory for a block of kernel columns")
+                    raise MemoryError("no memory for a block of kernel columns")
+            return 0
+        with gil:
+            values = self.call([columns[k] for k in range(count)], slice(start, stop))
+            source = <char *> <size_t> values.ctypes.data
+            for k in range(count):
+                memcpy(out[k], source + k * size, size)
         return 0
 
-    cdef int compute_python(self, const Py_ssize_t *columns, Py_ssize_t count, Py_ssize_t start,
-                            Py_ssize_t stop, const Py_ssize_t *rows, void **out) except -1:
-        """Call the user's function."""
-        cdef Py_ssize_t k, size = (8 if self.wide else 4) * (stop - start)
-        X = self.owned[1]
-        right = X[[columns[k] for k in range(count)]]
-        left = (X[start:stop] if rows == NULL
-                else X[[rows[k] for k in range(start, stop)]])
-        values = np.ascontiguousarray(
-            np.asarray(self.function(right, left)) + self.offset, dtype=self.dtype)
-        if values.shape != (count, stop - start):
-            raise ValueError(f"the kernel function returned shape {values.shape} "
-                             f"for {count} rows against {stop - start}")
-        cdef char *source = <char *> <size_t> values.ctypes.data
-        for k in range(count):
-            memcpy(out[k], source + k * size, size)
-        return 0
+    cdef object call(self, object columns, object others):
+        """Values of a Python function."""
+        return np.ascontiguousarray(
+            self.kernel(self.X[columns], self.X[others]) + self.offset, dtype=self.dtype)
 
     cdef int gram(self, const Py_ssize_t *rows, Py_ssize_t count, double *out) except -1 nogil:
         """Kernel values of these rows among themselves, as the columns would give them."""
-        cdef float *narrow
-        cdef void *targets[MAX_BLOCK]
-        cdef Py_ssize_t k, i
-        if self.wide:
-            for k in range(count):
-                targets[k] = out + k * count
-            self.compute(rows, count, 0, count, rows, targets)
-            return 0
-        narrow = <float *> out + count * count  # the upper half of the same memory
-        for k in range(count):
-            targets[k] = narrow + k * count
-        self.compute(rows, count, 0, count, rows, targets)
-        for i in range(count * count):
-            out[i] = <double> narrow[i]
+        cdef Py_ssize_t i, total = count * count
+        # float32 values in the upper half of the same memory
+        cdef float *narrow = <float *> out + total
+        if not self.compiled:
+            with gil:
+                chosen = [rows[i] for i in range(count)]
+                values = self.call(chosen, chosen)
+                memcpy(out if self.wide else <void *> narrow,
+                       <void *> <size_t> values.ctypes.data, total * (8 if self.wide else 4))
+        elif (<FixedRows> self.rows).gram(rows, count, out if self.wide else <void *> narrow) < 0:
+            with gil:
+                raise MemoryError("no memory for a block of kernel columns")
+        if not self.wide:
+            for i in range(total):
+                out[i] = <double> narrow[i]
+        if self.compiled and self.offset != 0.0:
+            for i in range(total):
+                out[i] += self.offset
         return 0
-
-    cdef double diagonal(self, Py_ssize_t i) noexcept nogil:
-        """k(x_i, x_i), NaN for a function."""
-        return values_diagonal(&self.values, i)
 
     cdef void combine(self, double *o, Py_ssize_t m, void **columns, const double *delta,
                       Py_ssize_t count) noexcept nogil:
@@ -389,10 +292,10 @@ cdef class Columns:
 
         So it is where the kernel itself is cheap and the cache is too small to serve again.
         """
-        return self.values.mode == NEARBY and self.n_slots <= MAX_BLOCK and self.offset == 0.0
+        return self.near and self.n_slots <= MAX_BLOCK and self.offset == 0.0
 
     cdef void sum_directly(self, double *o, Py_ssize_t m, const Py_ssize_t *columns,
                            const double *delta, Py_ssize_t count) noexcept nogil:
         """o[:m] += sum_k delta[k] columns[k][:m], without storing a column (few dimensions)."""
         self.computed += <double> count * <double> m / <double> self.n
-        values_sum(&self.values, o, m, columns, delta, count)
+        (<FixedRows> self.rows).add(o, m, columns, delta, count)

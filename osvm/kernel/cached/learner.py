@@ -1,20 +1,18 @@
 """Classifiers over a fixed training set with cached outputs: solver and machine.
 
-`CachedLearner` is the solver that `KernelClassifier` calls (the protocols are in
-`osvm.kernel.base`): it turns the estimator's parameters into a `Task`, lets one of
-`osvm.solvers` solve it, and returns a `CachedMachine`, the support vectors with their
-coefficients.
+`CachedLearner` is what `KernelClassifier` calls: it turns the estimator's parameters into a
+`Task`, lets one of `osvm.solvers` solve it, and returns a `CachedMachine`, the support vectors
+with their coefficients.
 
 Invariants
 - nothing is stored on the estimator: it stores the machine after everything has succeeded;
 - two classes have one output (the second class is +1), more have one each, and all outputs
   share kernel columns;
-- a parameter that the solver cannot honour is refused, not ignored.
+- `osvm.kernel.options` has refused options that the solver does not read.
 """
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import numpy as np
@@ -27,16 +25,10 @@ from osvm._input.parameters import check_bool, check_integer, check_number, make
 from osvm._input.schema import ArrayField, AtMost, Field, Schema, check_list
 from osvm.kernel.cached import solvers
 
-__all__ = ["CachedLearner", "CachedMachine", "learners", "refuse_cached_parameters"]
+__all__ = ["CachedLearner", "CachedMachine"]
 
 Array = NDArray[Any]
 CHUNK = 1 << 22  # kernel values computed at once in predictions
-
-# Parameters of the estimator that no cached solver reads: they must keep their defaults.
-_FOREIGN = (
-    "loss", "budget", "eviction", "schedule", "eta0", "tau", "mu", "decay", "eta_min", "eta_max",
-    "nu", "epsilon0", "eta0_epsilon", "eta0_intercept", "taxonomy", "label_kernel", "warm_start",
-)  # fmt: skip
 
 
 class CachedMachine:
@@ -271,13 +263,10 @@ _STATE = {
 class CachedLearner:
     """A solver with cached outputs in the shape that `KernelClassifier` calls."""
 
-    streams = False
-
     def __init__(self, part: solvers.CachedSolver) -> None:
         self.part = part
 
     def fit(self, model: Any, batch: Any, machine: Any) -> CachedMachine:
-        self._refuse_foreign(model)
         task = self._make_task(model, batch)
         fit = self.part.solve(task)
         if not (np.isfinite(fit.alpha).all() and np.isfinite(fit.b).all()):
@@ -285,9 +274,6 @@ class CachedLearner:
         if task.progress is not None:
             task.progress.finish()
         return _make_machine(fit, task, batch)
-
-    def partial_fit(self, model: Any, batch: Any, machine: Any) -> Any:
-        raise ValueError(f"solver {self.part.name!r} learns a fixed training set: use fit")
 
     def restore(
         self, model: Any, n_features: int, index: Any, scalars: Any, arrays: Any
@@ -298,39 +284,8 @@ class CachedLearner:
             raise ValueError(f"{machine.n_outputs} outputs for {n_classes} classes")
         return machine
 
-    # -------------------------------------------------------------- parameters
-
-    def _refuse_foreign(self, model: Any) -> None:
-        """Parameters of the other solvers must keep their defaults."""
-        parameters = inspect.signature(type(model).__init__).parameters
-        for name in _FOREIGN:
-            default = parameters[name].default if name in parameters else None
-            value = getattr(model, name, default)
-            if value is not default and value != default:
-                raise ValueError(
-                    f"{name} has no meaning for solver {self.part.name!r}; leave it at {default!r}"
-                )
-
     def _make_task(self, model: Any, batch: Any) -> solvers.Task:
         """The estimator's parameters, checked."""
-        part, n = self.part, batch.source.n_rows
-        C = 1.0
-        if part.takes_C:
-            C = _penalty(model, n)
-        elif model.C is not None or model.reg is not None:
-            raise ValueError(f"solver {part.name!r} has neither C nor reg")
-        bias = check_bool("fit_intercept", model.fit_intercept)
-        average = check_bool("average", model.average)
-        if bias and not part.takes_bias:
-            raise ValueError(f"solver {part.name!r} has no offset; use fit_intercept=False")
-        if average and not part.takes_average:
-            raise ValueError(f"solver {part.name!r} does not average; use average=False")
-        tol = check_number("tol", model.tol, 0, none=True)
-        if tol is not None and not part.takes_tol:
-            raise ValueError(
-                f"solver {part.name!r} stops after an epoch without changes, or after the last; "
-                "use tol=None"
-            )
         kernel = model._kernel_part().resolve(batch.X)
         rows = batch.X
         check_sizes(kernel, rows, np.float32)  # columns are kept in float32
@@ -349,11 +304,11 @@ class CachedLearner:
             rows,
             split_outputs(batch.labels, len(batch.index)),
             kernel,
-            C=C,
-            bias=bias,
+            C=_penalty(model, batch.source.n_rows),
+            bias=check_bool("fit_intercept", model.fit_intercept),
             epochs=check_integer("epochs", model.epochs, 1),
-            tol=tol,
-            average=average,
+            tol=check_number("tol", model.tol, 0, none=True),
+            average=check_bool("average", model.average),
             cache_mb=check_number("cache_mb", model.cache_mb, 0),
             rng=generator if check_bool("shuffle", model.shuffle) else None,
             weights=weights,
@@ -421,18 +376,3 @@ def _make_machine(fit: solvers.Fit, task: solvers.Task, batch: Any) -> CachedMac
         outputs=fit.outputs,
         columns=fit.columns,
     )
-
-
-def learners() -> dict[str, CachedLearner]:
-    """A learner for each solver's name, with the solver's own defaults."""
-    return {name: CachedLearner(solvers.get(name)) for name in solvers.names()}
-
-
-def refuse_cached_parameters(model: Any) -> None:
-    """Parameters that only solvers with cached outputs read must keep their defaults."""
-    for name, default in (("average", False), ("tol", None), ("cache_mb", 200.0)):
-        value = getattr(model, name, default)
-        if value is not default and value != default:
-            raise ValueError(
-                f"{name} is for solvers with cached outputs; solver='buffer' takes {default!r}"
-            )

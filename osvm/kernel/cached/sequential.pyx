@@ -24,8 +24,9 @@ Invariants
 from libc.math cimport fabs, sqrt
 from libc.string cimport memcpy, memset
 
-from osvm.kernel.column_values cimport MAX_BLOCK, blas_dgemm, blas_sgemm
-from osvm.kernel.cached.columns cimport Columns
+from scipy.linalg.cython_blas cimport dgemm, sgemm
+
+from osvm.kernel.cached.columns cimport MAX_BLOCK, Columns
 from osvm.core.typedefs cimport float32_t, weight_t
 
 import numpy as np
@@ -456,11 +457,11 @@ cdef void multiply(OnlineLoop self, Py_ssize_t n, weight_t **columns, const Py_s
         for k in range(many):
             memcpy(packed + k * GEMM_CHUNK, columns[k] + start, m * sizeof(weight_t))
         if weight_t is float32_t:
-            blas_sgemm(b"N", b"N", &rows, &n_out, &inner, &one, packed, &ld, right, &inner,
-                       &zero, product, &ld)
+            sgemm("N", "N", &rows, &n_out, &inner, &one, packed, &ld, right, &inner,
+                  &zero, product, &ld)
         else:
-            blas_dgemm(b"N", b"N", &rows, &n_out, &inner, &one, packed, &ld, right, &inner,
-                       &zero, product, &ld)
+            dgemm("N", "N", &rows, &n_out, &inner, &one, packed, &ld, right, &inner,
+                  &zero, product, &ld)
         for q in range(self.n_outputs):
             target = &self.o[q, start]
             for i in range(m):

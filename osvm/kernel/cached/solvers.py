@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osvm._parts.registry import Part, Registry, check_number
-from osvm.kernel.cached.task import Fit, Task, make_columns
+from osvm.kernel.cached.sequential import OnlineLoop
+from osvm.kernel.cached.task import Fit, Task
+from osvm.kernel.cached.working_sets import BlockSolver, Lasvm
 
 __all__ = [
     "Adatron",
@@ -36,7 +38,6 @@ __all__ = [
     "Task",
     "from_config",
     "get",
-    "make_columns",
     "names",
 ]
 
@@ -55,10 +56,9 @@ class CachedSolver(Part):
 
     dtype: str = "float32"
 
-    takes_bias: ClassVar[bool] = True  # without: fit_intercept=True is an error
-    takes_average: ClassVar[bool] = True
-    takes_C: ClassVar[bool] = True
-    takes_tol: ClassVar[bool] = False
+    # options of the estimator that some solvers read and others do not (`kernel/options.py`)
+    takes: ClassVar[frozenset[str]] = frozenset({"reg", "C", "fit_intercept", "record"})
+    needs_bias: ClassVar[bool] = False  # fit_intercept=False is an error
 
     def __post_init__(self) -> None:
         if self.dtype not in ("float32", "float64"):
@@ -87,6 +87,7 @@ class Sequential(CachedSolver):
         kernel values; several epochs keep them anyway.
     """
 
+    takes: ClassVar[frozenset[str]] = CachedSolver.takes | {"average"}
     keep_outputs: bool = False
 
     stops_early: ClassVar[bool] = True  # an epoch without a change ends learning
@@ -104,21 +105,13 @@ class Sequential(CachedSolver):
         return 0.0
 
     def solve(self, task: Task) -> Fit:
-        from osvm.kernel.cached.sequential import OnlineLoop
-
         rule, options = self._rule()
         offset = self._offset(task)
         once = task.epochs == 1 and not self.keep_outputs
         # a single epoch goes through the rows from the last to the first
         order = task.order()[::-1] if once else None
-        columns = make_columns(
-            task.X,
-            task.kernel,
-            dtype=self.dtype,
-            cache_mb=task.cache_mb,
-            offset=offset,
-            order=order,
-            max_columns=1 if task.epochs == 1 else None,
+        columns = task.columns(
+            self.dtype, offset=offset, order=order, max_columns=1 if task.epochs == 1 else None
         )
         loop = OnlineLoop(
             columns,
@@ -222,8 +215,7 @@ class Perceptron(Sequential):
     """Kernel perceptron; ``predict`` by its last iterate, their average or their vote."""
 
     name: ClassVar[str] = "kernel_perceptron"
-    takes_average: ClassVar[bool] = False
-    takes_C: ClassVar[bool] = False
+    takes: ClassVar[frozenset[str]] = frozenset({"fit_intercept", "record"})
     combine: str = "last"
 
     def _check(self) -> None:
@@ -245,8 +237,7 @@ class Ballseptron(Sequential):
     """Ballseptron: learns the worst point of a ball of this radius that meets the boundary."""
 
     name: ClassVar[str] = "ballseptron"
-    takes_bias: ClassVar[bool] = False
-    takes_C: ClassVar[bool] = False
+    takes: ClassVar[frozenset[str]] = frozenset({"average", "record"})
     radius: float = 0.1
 
     def _check(self) -> None:
@@ -264,8 +255,7 @@ class Alma(Sequential):
     """
 
     name: ClassVar[str] = "alma"
-    takes_bias: ClassVar[bool] = False
-    takes_C: ClassVar[bool] = False
+    takes: ClassVar[frozenset[str]] = frozenset({"average", "record"})
     slack: float = 0.9
     margin: float | None = None
     step: float | None = None
@@ -309,7 +299,7 @@ class Adatron(Sequential):
     """
 
     name: ClassVar[str] = "kernel_adatron"
-    takes_tol: ClassVar[bool] = True
+    takes: ClassVar[frozenset[str]] = Sequential.takes | {"tol"}
     selection: str = "blocks"
     eta: float | None = None
     working_set: int = 128
@@ -351,14 +341,7 @@ def _solve_sets(solver: Adatron, task: Task) -> Fit:
     rng = task.rng if task.rng is not None else np.random.default_rng(0)
     order = np.arange(n) if single else rng.permutation(n)
     offset = 1.0 if task.bias and single else 0.0
-    columns = make_columns(
-        task.X,
-        task.kernel,
-        dtype=solver.dtype,
-        cache_mb=task.cache_mb,
-        offset=offset,
-        order=order,
-    )
+    columns = task.columns(solver.dtype, offset=offset, order=order)
     upper = task.upper()[order]
     outputs = np.zeros(task.Y.shape)
     fit = Fit(np.zeros(task.Y.shape), np.zeros(len(task.Y)), outputs, 0, 0, True)
@@ -400,8 +383,6 @@ def solve_sets(
     An epoch is as many rows in working sets as there are rows.  Learning begins on a prefix
     of the rows that doubles (`grow`), or on all rows with the coefficients `start`.
     """
-    from osvm.kernel.cached.working_sets import BlockSolver
-
     n = columns.n
     machine = BlockSolver(columns, y, upper, bias=bias, size=size)
     budget = max(1, -(-epochs * n // machine.size))
@@ -429,8 +410,8 @@ class LaSvm(CachedSolver):
     """
 
     name: ClassVar[str] = "lasvm"
-    takes_tol: ClassVar[bool] = True
-    takes_average: ClassVar[bool] = False
+    takes: ClassVar[frozenset[str]] = frozenset({"reg", "C", "fit_intercept", "tol"})
+    needs_bias: ClassVar[bool] = True
     finish: bool | str = "all"
 
     def _check(self) -> None:
@@ -438,14 +419,8 @@ class LaSvm(CachedSolver):
             raise ValueError("finish must be 'all', 'active' or False")
 
     def solve(self, task: Task) -> Fit:
-        from osvm.kernel.cached.lasvm import Lasvm
-
-        if not task.bias:
-            raise ValueError("lasvm always has an offset; fit_intercept=False is not possible")
-        if task.record:
-            raise ValueError("lasvm keeps no record; use record=False")
         tau = 1e-3 if task.tol is None else task.tol
-        columns = make_columns(task.X, task.kernel, dtype=self.dtype, cache_mb=task.cache_mb)
+        columns = task.columns(self.dtype)
         machines = [Lasvm(columns, y, task.upper(), tau) for y in task.Y]
         converged = False
         epochs = 0

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osvm.kernels import Kernel, PythonKernel
+from osvm.kernel.cached.columns import Columns
+from osvm.kernels import Kernel
 
-__all__ = ["Fit", "Task", "make_columns"]
+__all__ = ["Fit", "Task"]
 
 Array = NDArray[np.float64]
 
@@ -65,6 +66,10 @@ class Task:
             return np.arange(self.n, dtype=np.intp)
         return self.rng.permutation(self.n).astype(np.intp, copy=False)
 
+    def columns(self, dtype: str, **options: Any) -> Columns:
+        """Columns of the kernel matrix of X, in a cache of `cache_mb`."""
+        return Columns(self.X, self.kernel, dtype=dtype, cache_mb=self.cache_mb, **options)
+
     def upper(self) -> Array:
         """Largest coefficient of each row."""
         if self.weights is None:
@@ -85,36 +90,3 @@ class Fit:
     history: dict[str, Array] | None = None
     corrections: list[NDArray[np.intp]] | None = None  # per output: (row, t) of every change
     columns: dict[str, float] = field(default_factory=dict)  # of the cache: computed, hits
-
-
-def make_columns(
-    X: Any,
-    kernel: Kernel,
-    *,
-    dtype: str = "float32",
-    cache_mb: float = 200.0,
-    offset: float = 0.0,
-    order: Any = None,
-    max_columns: int | None = None,
-) -> Any:
-    """The column provider for these rows and this kernel."""
-    from osvm.kernel.cached.columns import Columns
-
-    kind: Any = kernel.name
-    if isinstance(kernel, PythonKernel):
-        kind = kernel.function
-    parameters = {
-        name: getattr(kernel, name)
-        for name in ("gamma", "coef0", "degree")
-        if hasattr(kernel, name)
-    }
-    return Columns(
-        X,
-        kind,
-        dtype=dtype,
-        cache_mb=cache_mb,
-        offset=offset,
-        order=order,
-        max_columns=max_columns,
-        **parameters,
-    )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from osvm.stream._lines import LineSource, LineTooLong
+from osvm.stream.lines import LineSource, LineTooLong
 from osvm.stream.open import FormatError
 
 MAX_KEPT_ERRORS = 20
@@ -166,39 +166,67 @@ class Reader:
 
 
 class LineReader(Reader):
-    """Base of readers whose compiled parser takes whole lines (`feed` and `take`)."""
+    """Base of readers of text: they take whole lines from a `LineSource`."""
 
     def __init__(
-        self, source: Any, *, batch_size: int, on_error: str, max_line: int = 1 << 25
+        self, source: Any, *, batch_size: int, dtype: Any, on_error: str, max_line: int
     ) -> None:
         super().__init__(batch_size=batch_size, on_error=on_error)
+        self.dtype = check_dtype(dtype)
         self.lines = LineSource(source, max_line=max_line)
         self.name = self.lines.name
-        self._parser: Any = None
+
+    def _fill(self) -> bool:
+        """Bring lines in when all are used; False at the end of the data.
+
+        Raises ValueError(column, reason) for a line that is too long; `lines.discard_line`
+        passes over it.
+        """
+        lines = self.lines
+        while lines.start >= lines.stop:
+            try:
+                if not lines.fill():
+                    return False
+            except LineTooLong:
+                raise ValueError(
+                    1, f"the line is longer than max_line={lines.max_line} bytes"
+                ) from None
+            if lines.offset == 0 and lines.buffer[:3] == b"\xef\xbb\xbf":
+                lines.start = 3  # a byte order mark
+        return True
+
+    @property
+    def bytes_read(self) -> int:
+        return self.lines.offset
+
+    @property
+    def progress(self) -> tuple[int, int] | None:
+        size, position = self.lines.bytes.size, self.lines.bytes.position
+        return None if size is None or position is None else (position, size)
+
+    def close(self) -> None:
+        self.lines.close()
+
+
+class ParsedReader(LineReader):
+    """Base of readers whose parser takes many lines at once (`feed` and `take`)."""
+
+    _parser: Any
 
     def _collect(self) -> bool:
         """Feed the parser until its batch is full or the data end; whether it has rows."""
         lines, parser = self.lines, self._parser
         while True:
-            if lines.start >= lines.stop:
-                if self.eager and parser.n_rows:
-                    return True
-                try:
-                    if not lines.fill():
-                        return parser.n_rows > 0
-                except LineTooLong:
-                    error = FormatError(
-                        self.name,
-                        parser.lines + 1,
-                        1,
-                        f"the line is longer than max_line={lines.max_line} bytes",
-                    )
-                    self._malformed(error)
-                    lines.discard_line()
-                    parser.lines += 1
-                    continue
-                if lines.offset == 0 and lines.buffer[:3] == b"\xef\xbb\xbf":
-                    lines.start = 3  # a byte order mark
+            if self.eager and parser.n_rows and lines.start >= lines.stop:
+                return True
+            try:
+                if not self._fill():
+                    return parser.n_rows > 0
+            except ValueError as error:
+                self._malformed(FormatError(self.name, parser.lines + 1, *error.args))
+                lines.discard_line()
+                parser.lines += 1
+                continue
             lines.start, stopped = parser.feed(lines.buffer, lines.start, lines.stop)
             if stopped == "full":
                 return True
@@ -215,15 +243,3 @@ class LineReader(Reader):
             self._parser.take()
         self.lines.seek(int(position["offset"]))
         self._parser.lines = int(position["line"])
-
-    @property
-    def bytes_read(self) -> int:
-        return self.lines.offset
-
-    @property
-    def progress(self) -> tuple[int, int] | None:
-        size, position = self.lines.bytes.size, self.lines.bytes.position
-        return None if size is None or position is None else (position, size)
-
-    def close(self) -> None:
-        self.lines.close()

@@ -1,0 +1,112 @@
+# Rows that a kernel machine keeps, and columns of a block of kernel values.
+#
+# A tile that was loaded is released before it is loaded again: its feature map is zero
+# between blocks.  Kernel values come from kernel_blocks.pyx.
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
+
+from osvm.core.typedefs cimport Kernel, Rows
+
+# Rows that stay ("slots").  Arrays belong to the object that made the struct.
+cdef struct Store:
+    const Kernel *kernel
+    bint f64                # float64 rows and kernel values, else float32
+    bint sparse
+    bint near               # rbf in few dimensions: distances instead of dot products
+    Py_ssize_t d            # features
+    Py_ssize_t n            # slots in use
+    void *X                 # dense: n x d
+    void *turned            # near: d x n
+    void *values            # sparse: an arena of entries ...
+    int32_t *columns
+    Py_ssize_t *start       # ... slot s holds entries start[s] to start[s] + length[s]
+    Py_ssize_t *length
+    Py_ssize_t end          # first free entry of the arena
+    const Rows *rows        # sparse, without an arena: slot s is row order[s] of any type
+    const Py_ssize_t *order  # NULL: row s
+    void *row_values        # room to convert the longest of these rows
+    int32_t *row_columns
+    void *sq                # ||x_s||^2
+    double *k_self          # k(x_s, x_s)
+    Py_ssize_t *ids         # precomputed kernel: which column of X belongs to the slot
+
+# Columns of a block: copies of examples, or of slots.
+cdef struct Tile:
+    Py_ssize_t n            # columns
+    Py_ssize_t width        # sparse: n, rounded up
+    void *X                 # dense: n x d
+    void *turned            # near: d x n
+    void *values            # sparse: the entries of column b from start[b] to start[b + 1]
+    int32_t *columns
+    Py_ssize_t *start
+    void *D                 # sparse: D[map[feature] * width + b], row 0 all zero
+    int32_t *map            # d entries, 0 where no column has the feature
+    void *sq
+    double *k_self
+    Py_ssize_t *ids
+    size_t room[9]          # bytes allocated
+    Py_ssize_t map_size
+
+
+cdef inline bint grow(void **memory, size_t *room, size_t need) noexcept nogil:
+    """Make room for `need` bytes; False when there is none."""
+    cdef void *larger
+    if need <= room[0]:
+        return True
+    need += need // 2
+    larger = realloc(memory[0], need)
+    if larger == NULL:
+        return False
+    memory[0] = larger
+    room[0] = need
+    return True
+
+
+cdef inline size_t real_size(const Store *store) noexcept nogil:
+    return sizeof(double) if store.f64 else sizeof(float)
+
+
+cdef inline void tile_free(Tile *tile) noexcept nogil:
+    free(tile.X)
+    free(tile.turned)
+    free(tile.values)
+    free(tile.columns)
+    free(tile.start)
+    free(tile.D)
+    free(tile.map)
+    free(tile.sq)
+    free(tile.k_self)
+    free(tile.ids)
+    memset(tile, 0, sizeof(Tile))
+
+
+cdef inline void tile_release(const Store *store, Tile *tile) noexcept nogil:
+    """Forget the columns: the feature map is zero again."""
+    cdef Py_ssize_t k
+    if store.sparse and tile.n:
+        for k in range(tile.start[tile.n]):
+            tile.map[tile.columns[k]] = 0
+    tile.n = 0
+
+
+cdef inline void store_row(Store *store, Py_ssize_t slot, const Tile *tile,
+                           Py_ssize_t t) noexcept nogil:
+    """Keep column t of the tile in this slot; the arena has room for it."""
+    cdef size_t size = real_size(store)
+    cdef Py_ssize_t count
+    store.k_self[slot] = tile.k_self[t]
+    store.ids[slot] = tile.ids[t]
+    memcpy(<char *> store.sq + slot * size, <char *> tile.sq + t * size, size)
+    if store.sparse:
+        count = tile.start[t + 1] - tile.start[t]
+        memcpy(<char *> store.values + store.end * size,
+               <char *> tile.values + tile.start[t] * size, count * size)
+        memcpy(store.columns + store.end, tile.columns + tile.start[t], count * sizeof(int32_t))
+        store.start[slot] = store.end
+        store.length[slot] = count
+        store.end += count
+    else:
+        memcpy(<char *> store.X + slot * store.d * size, <char *> tile.X + t * store.d * size,
+               store.d * size)

@@ -1,0 +1,45 @@
+"""Checked examples on their way from an estimator to a solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from osvm._estimator.base import LabelIndex
+from osvm._input.rows import RowSource
+
+__all__ = ["Batch"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass
+class Batch:
+    """Checked examples.
+
+    Attributes
+    ----------
+    source : RowSource
+        The rows, for compiled code.
+    X : array or CSR matrix
+        The same rows, for `gamma="scale"`.
+    task : "classify", "regress" or "novelty"
+    labels : int32 array or None
+        Codes of the classes.
+    targets : float64 array or None
+        Numbers to predict.
+    weights : float64 array or None
+        Class and sample weights, multiplied.
+    index : LabelIndex or None
+        The classes known.
+    """
+
+    source: RowSource
+    X: Any
+    task: str
+    labels: Array | None = None
+    targets: Array | None = None
+    weights: Array | None = None
+    index: LabelIndex | None = None
