@@ -24,6 +24,7 @@ from asv_bench.report import Report, make_parser
 from osvm import LinearClassifier
 from osvm._input.validate import check_X
 from osvm.linear.examples import full, windowed
+from osvm.linear.plan import resolve_plan
 from osvm.model_selection import one_pass_search
 
 REG = 1e-4
@@ -56,7 +57,7 @@ class Data:
     def epoch(self, order: str = "file", n_out: int = 1, **params: Any) -> Callable[[], None]:
         """A further epoch of a model that has seen one."""
         model = LinearClassifier(reg=REG, **params)
-        plan = dataclasses.replace(model._resolve_plan(self.X.shape[0]), t0=1000.0)
+        plan = dataclasses.replace(resolve_plan(model, self.X.shape[0]), t0=1000.0)
         learner = plan.learner(self.X.shape[1], n_out, self.dtype)
         targets, visits = self.targets, self.order(order)
         learner.run(self.source, targets)

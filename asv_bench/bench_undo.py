@@ -20,7 +20,8 @@ from asv_bench.common import ROWS, interleaved, ratio, rcv1_like
 from asv_bench.report import Report, make_parser
 from osvm import LinearClassifier
 from osvm._input.validate import check_X
-from osvm.linear.training import learn
+from osvm.linear.plan import resolve_plan
+from osvm.linear.training import Examples, run
 
 BLOCKS = (100, 1000, 10_000)
 LOSSES = ("hinge", "logistic", "squared_hinge")
@@ -30,7 +31,7 @@ def stream(n_rows: int, block: int, loss: str, n_out: int) -> dict[str, Callable
     """The two jobs: all blocks with and without a way back."""
     X, y, _, _ = rcv1_like(n_rows, 2 if n_out == 1 else n_out)
     model = LinearClassifier(loss, reg=1e-4)
-    plan = dataclasses.replace(model._resolve_plan(None), t0=1e5)
+    plan = dataclasses.replace(resolve_plan(model, None), t0=1e5)
     targets: Any = np.where(y > 0, 1.0, -1.0) if n_out == 1 else y.astype(np.int32)
     parts = [
         (check_X(X[start : start + block])[0], targets[start : start + block])
@@ -40,10 +41,7 @@ def stream(n_rows: int, block: int, loss: str, n_out: int) -> dict[str, Callable
 
     def work(undo: bool) -> None:
         for rows, codes in parts:
-            learn(
-                learners[undo], rows, codes, None, 0, rows.n_rows, None, None,
-                plan.curvature, undo,
-            )  # fmt: skip
+            run(learners[undo], Examples(rows, codes), None, plan.curvature, roll_back=undo)
 
     return {"plain": lambda: work(False), "undo": lambda: work(True)}
 

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from osvm._input.labels import RunningBalance
+from osvm.linear import options
 from osvm.linear.base import LinearEstimator
-from osvm.linear.learner import SGDLearner
 
 __all__ = ["fit"]
 
@@ -70,6 +70,7 @@ def fit(
     """
     if not isinstance(model, LinearEstimator):
         raise TypeError(f"osvm.dask.fit trains linear models, not {type(model).__name__}")
+    options.refuse("dask", options.asked(model))
     if rounds < 1:
         raise ValueError(f"rounds must be at least 1, got {rounds}")
     blocks = list(blocks)
@@ -129,17 +130,6 @@ def _mixed(before: Any, models: list[Any]) -> Any:
     rows = np.array([model.t_ - seen for model in models], dtype=np.float64)
     learners = [model._learner for model in models]
     mixed, first = models[0], learners[0]
-    if (
-        not isinstance(first, SGDLearner)
-        or mixed._averaged
-        or first.pending_examples
-        or mixed.record
-        or getattr(mixed, "probability", False)
-    ):
-        raise ValueError(
-            "osvm.dask.fit needs plain steps: no average, no batch_size, no 'smd', no "
-            "probability, no record"
-        )
     _check_labels(models)
     share = rows / rows.sum()
     weights = sum(part * learner.weights.array() for part, learner in zip(share, learners))

@@ -17,6 +17,7 @@ To add a loss, see the documentation's page on extending.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,6 +50,7 @@ __all__ = [
     "get",
     "names",
     "parameters",
+    "register",
 ]
 
 
@@ -57,12 +59,15 @@ class Loss(Part):
     """A loss of one label and one score.
 
     Labels are -1 and +1 for `task == "binary"`, any number for `"regression"`; novelty
-    has none and ignores `y`.  With more than two classes, estimators apply a binary loss
-    one-vs-rest.
+    has none and ignores `y`; `"any"` fits every estimator.  With more than two classes,
+    estimators apply a binary loss one-vs-rest.
     """
 
     kind: ClassVar[int]
     task: ClassVar[str] = "binary"
+    #: Bounds of |xi| and of rho; infinite where there is none, or none is known.
+    slope_bound: ClassVar[Any] = math.inf
+    curvature_bound: ClassVar[Any] = math.inf
     multi: ClassVar[bool] = False
     #: True when the loss belongs to a probability model, see `probability`.
     probabilistic: ClassVar[bool] = False
@@ -145,6 +150,7 @@ class Hinge(Loss):
 
     name: ClassVar[str] = "hinge"
     kind: ClassVar[int] = 0
+    slope_bound: ClassVar[Any] = 1.0
 
 
 @dataclass(frozen=True)
@@ -153,6 +159,7 @@ class SquaredHinge(Loss):
 
     name: ClassVar[str] = "squared_hinge"
     kind: ClassVar[int] = 1
+    curvature_bound: ClassVar[Any] = 2.0
 
 
 @dataclass(frozen=True)
@@ -165,6 +172,7 @@ class Perceptron(Loss):
 
     name: ClassVar[str] = "perceptron"
     kind: ClassVar[int] = 2
+    slope_bound: ClassVar[Any] = 1.0
 
 
 @dataclass(frozen=True)
@@ -180,6 +188,8 @@ class Logistic(Loss):
 
     name: ClassVar[str] = "logistic"
     kind: ClassVar[int] = 3
+    slope_bound: ClassVar[Any] = 1.0
+    curvature_bound: ClassVar[Any] = 0.25
     probabilistic: ClassVar[bool] = True
 
     def probability(self, f: ArrayLike) -> Any:
@@ -196,6 +206,8 @@ class ModifiedHuber(Loss):
 
     name: ClassVar[str] = "modified_huber"
     kind: ClassVar[int] = 4
+    slope_bound: ClassVar[Any] = 4.0
+    curvature_bound: ClassVar[Any] = 2.0
 
 
 # ------------------------------------------------------------------- novelty
@@ -207,6 +219,7 @@ class Novelty(Loss):
 
     name: ClassVar[str] = "novelty"
     kind: ClassVar[int] = 5
+    slope_bound: ClassVar[Any] = 1.0
     task: ClassVar[str] = "novelty"
 
 
@@ -225,6 +238,7 @@ class EpsilonInsensitive(Loss):
 
     name: ClassVar[str] = "epsilon_insensitive"
     kind: ClassVar[int] = 6
+    slope_bound: ClassVar[Any] = 1.0
     task: ClassVar[str] = "regression"
     epsilon: float = 0.1
 
@@ -249,11 +263,16 @@ class Huber(Loss):
 
     name: ClassVar[str] = "huber"
     kind: ClassVar[int] = 7
+    curvature_bound: ClassVar[Any] = 1.0
     task: ClassVar[str] = "regression"
     delta: float = 1.0
 
     def __post_init__(self) -> None:
         check_number("huber", "delta", self.delta, above=0.0)
+
+    @property
+    def slope_bound(self) -> float:
+        return self.delta
 
     def spec(self) -> LossSpec:
         return LossSpec(self.kind, self.delta)
@@ -265,6 +284,7 @@ class Squared(Loss):
 
     name: ClassVar[str] = "squared"
     kind: ClassVar[int] = 8
+    curvature_bound: ClassVar[Any] = 1.0
     task: ClassVar[str] = "regression"
 
 
@@ -353,7 +373,9 @@ class PythonLoss(Loss):
     ----------
     wrapped : object
         Has `value(y, f)` and `dloss(y, f)` that take and return single numbers, and may
-        have `curvature(y, f)`; without it the curvature is 0.
+        have `curvature(y, f)`; without it the curvature is 0.  It may declare `task`,
+        `slope_bound` and `curvature_bound` (see `Loss`); without them it is taken by every
+        estimator, and its slope has no bound.
 
     Notes
     -----
@@ -382,6 +404,18 @@ class PythonLoss(Loss):
             if not callable(getattr(self.wrapped, method, None)):
                 raise TypeError(f"a custom loss needs a method {method}(y, f)")
 
+    @property
+    def task(self) -> str:  # type: ignore[override]
+        return getattr(self.wrapped, "task", "any")
+
+    @property
+    def slope_bound(self) -> float:
+        return float(getattr(self.wrapped, "slope_bound", math.inf))
+
+    @property
+    def curvature_bound(self) -> float:
+        return float(getattr(self.wrapped, "curvature_bound", math.inf))
+
     def spec(self) -> LossSpec:
         return LossSpec.python(self.wrapped)
 
@@ -408,6 +442,7 @@ class CompiledLoss(Loss):
 
     name: ClassVar[str] = "compiled"
     kind: ClassVar[int] = 9
+    task: ClassVar[str] = "any"
     callables: tuple[Any, Any, Any]
 
     def __init__(self, value: Any, dloss: Any, curvature: Any = None) -> None:
@@ -470,6 +505,16 @@ def get(loss: Any, **params: Any) -> Any:
 def names() -> list[str]:
     """The names that `get` knows."""
     return _REGISTRY.names()
+
+
+def register(loss: type) -> type:
+    """Make a loss class known by its `name`, also to model files; returns the class."""
+    return _REGISTRY.add(loss)
+
+
+def for_tasks(tasks: tuple[str, ...]) -> list[str]:
+    """The names of the losses for these tasks."""
+    return [name for name, loss in _REGISTRY.classes.items() if loss.task in tasks]
 
 
 def parameters(name: str) -> list[str]:

@@ -17,6 +17,7 @@ To add a schedule, see the documentation's page on extending.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,6 +38,7 @@ __all__ = [
     "get",
     "names",
     "parameters",
+    "register",
 ]
 
 
@@ -45,19 +47,8 @@ class Schedule(Part):
     """A step size for each example."""
 
     kind: ClassVar[int]
-
-    def _given(self, context: dict[str, float | None]) -> dict[str, Any]:
-        """The parameters, those at None filled in from the context; an error if one is left."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        for name, value in values.items():
-            if value is None and name in context:
-                values[name] = value = context[name]
-            if value is None:
-                raise ValueError(
-                    f"schedule {self.name!r} needs {name}: give it to the estimator or as "
-                    f"{type(self).__name__}({name}=...)"
-                )
-        return values
+    #: Whether every step has about the size eta0, which must then not exceed 1/reg.
+    keeps_eta0: ClassVar[bool] = False
 
     def spec(
         self,
@@ -68,9 +59,19 @@ class Schedule(Part):
         t0: float | None = None,
     ) -> StepSpec:
         """The compiled form; the arguments stand in for parameters left at None."""
-        values = self._given({"reg": reg, "C": C, "eta0": eta0, "t0": t0})
-        for name, value in values.items():
-            check_number(self.name, name, value, **_BOUNDS[name])
+        context = {"reg": reg, "C": C, "eta0": eta0, "t0": t0}
+        values: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if value is None:
+                value = context.get(name)
+                if value is None:
+                    raise ValueError(
+                        f"schedule {self.name!r} needs {name}: give it to the estimator or as "
+                        f"{type(self).__name__}({name}=...)"
+                    )
+                self._check(name, value)
+            values[name] = value
         return StepSpec(self.kind, **values)
 
     def value(self, t: ArrayLike, **context: float | None) -> Any:
@@ -84,7 +85,13 @@ class Schedule(Part):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value is not None and field.name in _BOUNDS:
-                check_number(self.name, field.name, value, **_BOUNDS[field.name])
+                self._check(field.name, value)
+
+    def _check(self, name: str, value: Any) -> None:
+        """Raise unless the parameter is within its bounds."""
+        if type(value) is float and 0.0 < value < math.inf and name != "decay":
+            return  # within all bounds but that of `decay`
+        check_number(self.name, name, value, **_BOUNDS[name])
 
 
 # What each parameter may be.
@@ -159,6 +166,7 @@ class Constant(Schedule):
 
     name: ClassVar[str] = "constant"
     kind: ClassVar[int] = 4
+    keeps_eta0: ClassVar[bool] = True
     eta0: float | None = None
 
 
@@ -194,6 +202,7 @@ class SMD(Schedule):
 
     name: ClassVar[str] = "smd"
     kind: ClassVar[int] = 5
+    keeps_eta0: ClassVar[bool] = True
     eta0: float | None = None
     mu: float = 0.1
     decay: float = 0.95
@@ -253,6 +262,11 @@ def get(schedule: Any, **params: Any) -> Schedule:
 def names() -> list[str]:
     """The names that `get` knows."""
     return _REGISTRY.names()
+
+
+def register(schedule: type) -> type:
+    """Make a schedule class known by its `name`, also to model files; returns the class."""
+    return _REGISTRY.add(schedule)
 
 
 def parameters(name: str) -> list[str]:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from osvm import losses, schedules
+from osvm.stream import formats
 from tests.compile_client import compile_client
 
 
@@ -19,3 +21,18 @@ def inline_client(tmp_path_factory):
 def _interrupts_arrive():
     """Some tests send Ctrl-C, which a process started in the background ignores."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _registered_names():
+    """Parts and formats that a test registers are gone after it."""
+    tables = [
+        losses._REGISTRY.classes, losses._REGISTRY._plain,
+        schedules._REGISTRY.classes, schedules._REGISTRY._plain,
+        formats.FORMATS, formats.SUFFIXES,
+    ]  # fmt: skip
+    before = [dict(table) for table in tables]
+    yield
+    for table, old in zip(tables, before):
+        table.clear()
+        table.update(old)

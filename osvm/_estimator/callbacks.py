@@ -50,11 +50,6 @@ class EpochWatch:
             self._context = model._init_callback_context(max_subtasks=epochs)
             self._context.call_on_fit_task_begin(**self._data)
 
-    @property
-    def wanted(self) -> bool:
-        """Somebody listens."""
-        return self._context is not None or self._model.callback is not None
-
     def begin(self) -> None:
         """An epoch begins."""
         if self._context is not None:

@@ -34,6 +34,13 @@ class Registry(Generic[P]):
     def __init__(self, sort: str, classes: Iterable[type[P]]) -> None:
         self.sort = sort
         self.classes = {cls.name: cls for cls in classes}
+        self._plain: dict[str, P] = {}  # parts by name alone; they are frozen and shared
+
+    def add(self, cls: Any) -> Any:
+        """Make a class known by its name, which must be new; returns the class."""
+        if self.classes.setdefault(cls.name, cls) is not cls:
+            raise ValueError(f"there is a {self.sort} {cls.name!r} already")
+        return cls
 
     def names(self) -> list[str]:
         return sorted(self.classes)
@@ -65,7 +72,11 @@ class Registry(Generic[P]):
     ) -> P:
         """Resolve a name, a part, or an object that `adopt` can wrap."""
         if isinstance(part, str):
-            return self.make(part, params)
+            if params:
+                return self.make(part, params)
+            if part not in self._plain:
+                self._plain[part] = self.make(part, params)
+            return self._plain[part]
         if not isinstance(part, base):
             adopted = adopt(part)
             if adopted is None:

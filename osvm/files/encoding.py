@@ -56,19 +56,33 @@ def encode(value: Any, what: str) -> Any:
         inner = {"key": state["state"]["key"].tolist(), "pos": int(state["state"]["pos"])}
         gauss = [int(state["has_gauss"]), float(state["gauss"])]
         return {"$random_state": {**inner, "gauss": gauss}}
-    module = type(value).__module__
-    if module.startswith("osvm.") and module[5:] in PART_MODULES and hasattr(value, "config"):
+    module = _part_module(value)
+    if module is not None:
         try:
             config = value.config()
         except TypeError as error:
             raise ValueError(f"{what} cannot be saved: {error}") from error
-        return {"$part": {"module": module[5:], "config": encode(config, what)}}
+        return {"$part": {"module": module, "config": encode(config, what)}}
     if hasattr(value, "write") and what.endswith("verbose"):
         return True
     raise ValueError(
         f"{what} is a {type(value).__name__}, which a model file cannot hold; use one of the "
         "parts of osvm, or pickle"
     )
+
+
+def _part_module(value: Any) -> str | None:
+    """The module of `osvm` that makes this part again; None where none does."""
+    for cls in type(value).__mro__:
+        name = cls.__module__.removeprefix("osvm.")
+        if name in PART_MODULES and cls.__module__ != name and hasattr(value, "config"):
+            if cls is type(value):
+                return name
+            # a class from elsewhere, if it has been registered
+            registry = getattr(import_module(cls.__module__), "_REGISTRY", None)
+            known = registry is not None and type(value) in registry.classes.values()
+            return name if known else None
+    return None
 
 
 def decode(value: Any) -> Any:

@@ -9,7 +9,8 @@ Vishwanathan, Schraudolph, Smola (JMLR 2006).  One step is described in
 from osvm.linear.alma import AlmaClassifier
 from osvm.linear.classifier import LinearClassifier
 from osvm.linear.multilabel import MultilabelClassifier
-from osvm.linear.regressor import LinearNovelty, LinearRegressor
+from osvm.linear.novelty import LinearNovelty
+from osvm.linear.regressor import LinearRegressor
 
 __all__ = [
     "AlmaClassifier",

@@ -1,4 +1,4 @@
-"""What the three linear estimators share: parameters to a plan, rows to weights.
+"""What the linear estimators share: rows to weights, weights to scores.
 
 The estimators in `osvm.linear` turn labels into targets and scores into answers;
 everything between is here.  Follows one order throughout: resolve and check, then
@@ -13,16 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from osvm import losses, schedules
-from osvm._estimator.base import (
-    OnlineEstimator,
-    check_bool,
-    check_choice,
-    check_integer,
-    check_number,
-    make_generator,
-    resolve_reg,
-)
+from osvm._estimator.base import OnlineEstimator, make_generator
 from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.compat import CallbackSupport
 from osvm._estimator.progress import make_progress
@@ -30,18 +21,13 @@ from osvm._estimator.threads import Team, resolve_jobs
 from osvm._input import validate
 from osvm._input.rows import RowSource
 from osvm.linear.constant import warn_if_constant
-from osvm.linear.first_step import (
-    Sample,
-    class_weights,
-    starting_intercept,
-    tried_plan,
-    with_intercept_step,
-)
+from osvm.linear.first_step import with_first_step
 from osvm.linear.learner import SGDLearner
 from osvm.linear.one_example import OneExample
+from osvm.linear.plan import Plan
 from osvm.linear.scores import Platt, score_csr
-from osvm.linear.state import LinearState
-from osvm.linear.training import Plan, learn, objective, run, train, visiting_order
+from osvm.linear.state import PLAN_PARAMS, LinearState
+from osvm.linear.training import Examples, Passes, Watch, objective, run, train, visiting_order
 
 Array = npt.NDArray[Any]
 _CSR = (sp.csr_matrix, sp.csr_array)
@@ -50,8 +36,8 @@ _CSR = (sp.csr_matrix, sp.csr_array)
 class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator):
     """Base of the linear estimators; see `osvm.linear`."""
 
-    # Set by each class: the losses it accepts and how errors are counted.
-    _losses: tuple[str, ...]
+    # Set by each class: the tasks of the losses it accepts and how errors are counted.
+    _tasks: tuple[str, ...]
     _error_kind: str
 
     # Fitted attributes.
@@ -73,95 +59,6 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         except KeyError:
             raise AttributeError(f"this {type(self).__name__} is not fitted yet") from None
 
-    # ------------------------------------------------------- parameters to parts
-
-    def _check_loss(self, loss: Any) -> None:
-        if loss.name not in self._losses and loss.name in losses.names():
-            raise ValueError(
-                f"loss {loss.name!r} is not for {type(self).__name__}; choose from "
-                f"{list(self._losses)}"
-            )
-
-    def _resolve_plan(
-        self, n_rows: int | None, delta: Array | None = None, trained: Plan | None = None
-    ) -> Plan:
-        """Check every parameter and turn them into parts and numbers.
-
-        Parameters
-        ----------
-        n_rows : int or None
-            Rows of the training set; None in a stream.
-        delta : array, optional
-            Label distances, for the graph loss.
-        trained : Plan, optional
-            Of the model that learns on: it knows what an unchanged `C` or "full" was.
-        """
-        loss = losses.get(self.loss)
-        self._check_loss(loss)
-        schedule = schedules.get(self.schedule)
-        if trained is not None and self.C is not None and self.C == trained.C:
-            reg = resolve_reg(self.reg, None, None) if self.reg is not None else trained.reg
-        else:
-            reg = resolve_reg(self.reg, self.C, n_rows)
-        eta0 = check_number("eta0", self.eta0, 0.0, low_open=True)
-        check_integer("epochs", self.epochs, 1)
-        check_number("tol", self.tol, 0.0, none=True)
-        if self.shuffle != "full":
-            check_bool("shuffle", self.shuffle)
-        for name in ("fit_intercept", "normalize", "warm_start", "record"):
-            check_bool(name, getattr(self, name))
-        resolve_jobs(self.n_jobs)
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback must be callable or None, got {self.callback!r}")
-        if schedule.name in ("constant", "smd") and eta0 * reg > 1.0:
-            raise ValueError(
-                f"eta0 * reg = {eta0 * reg:g} is more than 1, so that each step would flip the "
-                f"sign of the weights: lower eta0 to at most 1/reg = {1 / reg:g}"
-            )
-        return Plan(
-            loss=loss,
-            schedule=schedule,
-            reg=reg,
-            C=self.C,
-            eta0=eta0,
-            radius=self._resolve_radius(reg),
-            average_from=self._resolve_average(),
-            batch_size=self._resolve_batch(n_rows, trained),
-            fit_intercept=self.fit_intercept,
-            error_kind=self._error_kind,
-            delta=delta,
-        )
-
-    def _resolve_radius(self, reg: float) -> float:
-        """0 for no projection, 1/sqrt(reg) for True, or the radius that was given."""
-        if isinstance(self.project, bool | np.bool_):
-            if not self.project:
-                return 0.0
-            if reg <= 0:
-                raise ValueError(
-                    "project=True projects onto the ball of radius 1/sqrt(reg) and "
-                    "needs reg > 0; without it give the radius: project=10.0"
-                )
-            return float(reg**-0.5)
-        return float(check_number("project", self.project, 0.0, low_open=True))
-
-    def _resolve_batch(self, n_rows: int | None, trained: Plan | None = None) -> int:
-        """Examples per step; "full" is all rows of `fit`."""
-        if isinstance(self.batch_size, str):
-            check_choice("batch_size", self.batch_size, ["full"])
-            if n_rows is None and trained is not None:
-                return trained.batch_size
-            if n_rows is None:
-                raise ValueError("batch_size='full' needs all rows at once: use fit, or a number")
-            return n_rows
-        return int(check_integer("batch_size", self.batch_size, 1))
-
-    def _resolve_average(self) -> float:
-        """-1 for no average, else the number of examples before it starts."""
-        if isinstance(self.average, bool | np.bool_):
-            return 0.0 if self.average else -1.0
-        return float(check_integer("average", self.average, 0))
-
     # --------------------------------------------------------------------- rows
 
     def _open(
@@ -180,123 +77,91 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
 
     # ------------------------------------------------------------------ learning
 
-    def _fit_targets(
+    def _train(
         self,
-        data: tuple[Any, Any, Any],
-        source: RowSource,
-        rows: Any,
-        targets: Array,
-        n_out: int,
+        given: tuple[Any, Any, Any],
+        data: Examples,
         plan: Plan,
-        weight: Array | None,
-        **attributes: Any,
+        shape: tuple[int, Any],
+        attributes: dict[str, Any] | None = None,
     ) -> None:
         """Train on all rows and store the result.
 
-        `data` are X, y and sample_weight as the user gave them; `attributes` are
-        stored together with the weights.
+        Parameters
+        ----------
+        given : X, y and sample_weight as the user gave them
+        data : Examples
+        plan : Plan
+            Its t0 may still be open.
+        shape : number of outputs and dtype of the weights
+        attributes : dict, optional
+            Stored together with the weights.
         """
+        source, attributes = data.X, attributes or {}
         rng = make_generator(self.random_state)
-        dtype = self._weight_dtype(rows)
-        warm = self._warm_learner(source, n_out)
+        warm = self._warm_learner(source, shape[0]) if self.warm_start else None
         order = visiting_order(source.n_rows, self.shuffle, rng)
         if warm is None:
-            intercept = starting_intercept(plan, targets, weight)
-            plan = self._with_first_step(plan, source, targets, n_out, dtype, weight, intercept)
-            learner = plan.learner(source.n_features, n_out, dtype)
+            plan, intercept = with_first_step(plan, data, self.epochs, *shape)
+            learner = plan.learner(source.n_features, *shape)
             learner.intercept[:] = intercept
         else:
             learner, plan = warm
-        platt = self._new_platt(n_out)
-        record = self._new_record(self.epochs * source.n_rows)
-        progress = make_progress(self.verbose, start=int(learner.seen))
-        watch = EpochWatch(
-            self,
-            self.epochs,
-            *data,
-            lambda: {
-                "_learner": learner.copy(),
-                "_plan": plan,
-                "_rng": rng,
-                "_platt": platt,
-                "t_": int(learner.seen),
-                "n_features_in_": source.n_features,
-                **attributes,
-            },
-        )
-
-        def store(objectives: list[float]) -> None:
-            with self._lock.changing():
-                self._store(data[0], source, learner, plan, rng)
-                self._platt = platt
-                for name, value in attributes.items():
-                    setattr(self, name, value)
-                self.n_epochs_ = round((learner.seen - before) / source.n_rows)
-                self.objective_ = np.array(objectives)
-                self._store_record(record, int(learner.seen - before), fresh=True)
-
-        before = learner.seen
-        figures = learner.loss_sum, learner.error_sum
-        objectives: list[float] = []
-        try:
-            objectives = train(
-                learner,
-                plan,
-                source,
-                targets,
-                weight=weight,
-                epochs=self.epochs,
-                shuffle=self.shuffle,
-                rng=rng,
-                tol=self.tol,
-                progress=progress,
-                record=record,
-                watch=watch if watch.wanted else None,
-                platt=platt,
-                first_order=order,
+        platt = self._new_platt(shape[0]) if getattr(self, "probability", False) else None
+        before, figures = learner.seen, (learner.loss_sum, learner.error_sum)
+        epochs = None
+        if self.callback is not None or hasattr(self, "_skl_callbacks"):
+            epochs = EpochWatch(
+                self,
+                self.epochs,
+                *given,
+                lambda: {
+                    "_learner": learner.copy(),
+                    "_plan": plan,
+                    "_rng": rng,
+                    "_platt": platt,
+                    "t_": int(learner.seen),
+                    "n_features_in_": source.n_features,
+                    **attributes,
+                },
             )
-        except KeyboardInterrupt:
-            store(objectives)  # what has been learnt so far is a usable model
-            raise
-        store(objectives)
-        watch.close()
-        is_number = plan.error_kind == "absolute"
-        figure = learner.loss_sum - figures[0] if is_number else learner.error_sum - figures[1]
-        warn_if_constant(
-            learner,
-            plan,
-            source,
-            targets,
-            weight,
-            on_the_way=figure / (learner.seen - before),
-            stacklevel=3,
+        progress = make_progress(self.verbose, start=int(before)) if self.verbose else None
+        record = self._new_record(self.epochs * source.n_rows) if self.record else None
+        watch = Watch(progress, record, platt, epochs)
+        passes = Passes(self.epochs, self.shuffle, rng, self.tol, order)
+        objectives: list[float] = []
+        interrupt = None
+        try:
+            objectives = train(learner, plan, data, passes, watch)
+        except KeyboardInterrupt as error:
+            interrupt = error  # what has been learnt so far is a usable model
+        with self._lock.changing():
+            self._store(given[0], source, learner, plan, rng)
+            self.__dict__.update(attributes, _platt=platt)
+            self.n_epochs_ = round((learner.seen - before) / source.n_rows)
+            self.objective_ = np.array(objectives)
+            if record is not None:
+                self._store_record(record, int(learner.seen - before), fresh=True)
+        if interrupt is not None:
+            raise interrupt
+        if epochs is not None:
+            epochs.close()
+        figure = (
+            learner.loss_sum - figures[0]
+            if plan.error_kind == "absolute"
+            else learner.error_sum - figures[1]
         )
-
-    def _with_first_step(
-        self,
-        plan: Plan,
-        source: RowSource,
-        targets: Array,
-        n_out: int,
-        dtype: Any,
-        weight: Array | None,
-        intercept: float,
-    ) -> Plan:
-        """The plan with the t0 and the intercept's step that the data ask for."""
-        if not plan.needs_t0():
-            return plan
-        if plan.error_kind == "class":
-            plan = with_intercept_step(plan, class_weights(targets, weight))
-        sample = Sample(source, self.epochs)
-        return tried_plan(plan, sample, targets, n_out, dtype, weight, intercept)
+        warn_if_constant(
+            learner, plan, data, on_the_way=figure / (learner.seen - before), stacklevel=3
+        )
 
     def _new_platt(self, n_out: int) -> Platt | None:
-        """The sigmoids to learn beside the weights; none but for `probability=True`."""
-        return None
+        """The sigmoids to learn beside the weights, with `probability=True`."""
+        raise NotImplementedError
 
     def _warm_learner(self, source: RowSource, n_out: int) -> tuple[SGDLearner, Plan] | None:
         """Learner and plan to go on from, with `warm_start` and an unchanged problem."""
-        if not self.warm_start or "_learner" not in self.__dict__:
+        if "_learner" not in self.__dict__:
             return None
         old = self._learner
         if old.weights.dim != source.n_features or old.weights.n_out != n_out:
@@ -309,65 +174,34 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         return (learner.copy() if learner is old else learner), plan
 
     def _learn_block(
-        self,
-        source: RowSource,
-        learner: SGDLearner,
-        targets: Array,
-        weight: Array | None,
-        platt: Platt | None = None,
-        curvature: float = 0.0,
+        self, learner: SGDLearner, plan: Plan, data: Examples, platt: Platt | None = None
     ) -> None:
         """Learn one block of a stream in the order of its rows; all of it or nothing."""
-        record = self._new_record(source.n_rows)
-        if self.verbose or not isinstance(learner, SGDLearner):
-            if self.verbose and self.__dict__.get("_progress") is None:
-                self._progress = make_progress(self.verbose, start=int(learner.seen))
-            progress = self._progress if self.verbose else None
-            before = learner.get_state() if source.n_rows > 1 else None
-            try:
-                run(
-                    learner,
-                    source,
-                    targets,
-                    None,
-                    weight,
-                    progress,
-                    record,
-                    platt=platt,
-                    curvature=curvature,
-                )
-            except KeyboardInterrupt:
-                raise
-            except BaseException:
-                if before is not None:  # one row fails before it changes anything
-                    learner.set_state(*before)
-                raise
-        else:
-            kept = record
-            if platt is not None:
-                scores = np.empty((source.n_rows, learner.weights.n_out))
-                kept = {**(record or {}), "score": scores}
-            learn(
-                learner,
-                source,
-                targets,
-                None,
-                0,
-                source.n_rows,
-                weight,
-                kept,
-                curvature,
-                undo=True,
-            )
-            if platt is not None:
-                platt.learn(scores, targets)
-        self._store_record(record, source.n_rows, fresh=False)
+        n = data.X.n_rows
+        record = self._new_record(n) if self.record else None
+        if self.verbose and self.__dict__.get("_progress") is None:
+            self._progress = make_progress(self.verbose, start=int(learner.seen))
+        progress = self._progress if self.verbose else None
+        roll_back = progress is None and isinstance(learner, SGDLearner)
+        # one row fails before it changes anything
+        before = None if roll_back or n == 1 else learner.get_state()
+        watch = Watch(progress, record, platt)
+        try:
+            run(learner, data, None, plan.curvature, watch, roll_back=roll_back)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            if before is not None:
+                learner.set_state(*before)
+            raise
+        if record is not None:
+            self._store_record(record, n, fresh=False)
 
     def _store(self, X: Any, source: RowSource, learner: SGDLearner, plan: Plan, rng: Any) -> None:
-        self._set_features(X, source)
         self._learner, self._plan, self._rng = learner, plan, rng
-        self._keep_plan_values()
+        self._plan_values = tuple(map(self.__dict__.get, PLAN_PARAMS))
         self._changed()
+        self._set_features(X, source)
 
     def _changed(self) -> None:
         """The weights are new: count, and drop what was computed from the old ones."""
@@ -376,14 +210,10 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
 
     # ------------------------------------------------------------------- history
 
-    def _new_record(self, n: int) -> dict[str, Array] | None:
-        if not self.record:
-            return None
+    def _new_record(self, n: int) -> dict[str, Array]:
         return {name: np.empty(n) for name in ("eta", "loss", "error")}
 
-    def _store_record(self, record: dict[str, Array] | None, n: int, fresh: bool) -> None:
-        if record is None:
-            return
+    def _store_record(self, record: dict[str, Array], n: int, fresh: bool) -> None:
         new = {name: values[:n] for name, values in record.items()}
         if not fresh and "history_" in self.__dict__:
             new = {name: np.concatenate([self.history_[name], new[name]]) for name in new}
@@ -417,7 +247,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         return out
 
     def _quick_scores(self, X: Any) -> Array | None:
-        """One output of many CSR rows, checked on the way; None to take the usual way."""
+        """One output of many CSR rows, checked on the way; None for the general path."""
         learner = self._learner
         if (
             not isinstance(X, _CSR)
@@ -433,10 +263,10 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             learner = learner.frozen_average()
         weights, b = learner.weights, float(learner.intercept[0])
         out = np.empty((X.shape[0], 1))
-        sound = score_csr(
+        valid = score_csr(
             X.data, X.indices, X.indptr, X.shape[0], weights.v, weights.scale, b, out[:, 0]
         )
-        return out if sound else None
+        return out if valid else None
 
     def _frozen_learner(self) -> SGDLearner:
         """The averaged weights written out, made once per change."""
@@ -450,7 +280,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     # ------------------------------------------------------------- for the reader
 
     def _true_objective(self, source: RowSource, targets: Array, weight: Array | None) -> float:
-        return objective(self._learner, self._plan, source, targets, weight, self._averaged)
+        data = Examples(source, targets, weight)
+        return objective(self._learner, self._plan, data, self._averaged)
 
     def to_sklearn(self) -> Any:
         """An equivalent fitted scikit-learn model (SGDClassifier and its kin).

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from osvm import losses, schedules
+from osvm import losses
 from osvm._estimator.base import (
     LabelIndex,
     RunningBalance,
@@ -25,9 +25,10 @@ from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
 from osvm.linear.dual_fit import fit_dual
 from osvm.linear.learner import SGDLearner
+from osvm.linear.plan import Plan, resolve_plan
 from osvm.linear.scores import Platt
 from osvm.linear.state import _STATE
-from osvm.linear.training import Plan
+from osvm.linear.training import Examples
 from osvm.taxonomy import Taxonomy
 
 __all__ = ["LinearClassifier", "encode_targets"]
@@ -131,16 +132,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     ['sport']
     """
 
-    _losses = (
-        "hinge",
-        "squared_hinge",
-        "perceptron",
-        "logistic",
-        "modified_huber",
-        "multiclass_hinge",
-        "graph_hinge",
-        "softmax",
-    )
+    _tasks = ("binary", "multiclass")
     _error_kind = "class"
     _one_target = "label"
 
@@ -196,36 +188,41 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             source, rows = self._open(X, reset=True)
             labels = validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
             index = LabelIndex.of(labels)
-            if len(index) < 2:
+            n_classes = len(index)
+            if n_classes < 2:
                 raise ValueError(
                     f"fit needs at least two classes, but y holds one class only "
                     f"({index.classes.tolist()[0]!r})"
                 )
             codes = index.encode(labels)
-            weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            weight = None
+            if sample_weight is not None:
+                weight = validate.check_sample_weight(
+                    sample_weight, source.n_rows, allow_zero=False
+                )
             by_class = resolve_class_weight(self.class_weight, index, codes, weight)
             if by_class is not None:
                 weight = by_class[codes] if weight is None else weight * by_class[codes]
             if self.warm_start and "_index" in self.__dict__ and self._index != index:
                 raise ValueError("warm_start: y has other classes than the model; use partial_fit")
-            plan = self._resolve_plan(source.n_rows, self._distances(index))
-            n_out = self._n_out(len(index), plan)
-            targets = encode_targets(codes, n_out)
             labels_seen = {
                 "_index": index,
-                "_balance": RunningBalance(count_codes(codes, len(index))),
+                "_balance": RunningBalance(count_codes(codes, n_classes)),
             }
-            data = (X, y, sample_weight)
-            if check_choice("solver", self.solver, ["sgd", "dual"]) == "dual":
-                learner, solved = fit_dual(
-                    self, plan, source, targets, n_out, self._weight_dtype(rows), weight
-                )
+            plan = resolve_plan(self, source.n_rows)
+            if plan.multi_loss or self.taxonomy is not None:
+                plan = dataclasses.replace(plan, delta=self._distances(index))
+            n_out = self._n_out(n_classes, plan)
+            data = Examples(source, encode_targets(codes, n_out), weight)
+            shape = n_out, self._weight_dtype(rows)
+            if self.solver != "sgd":
+                check_choice("solver", self.solver, ["sgd", "dual"])
+                learner, solved = fit_dual(self, plan, data, shape)
                 with self._lock.changing():
                     self._store(X, source, learner, plan.with_usual_t0(), None)
-                    for name, value in {**labels_seen, **solved}.items():
-                        setattr(self, name, value)
+                    self.__dict__.update(labels_seen, **solved)
                 return self
-            self._fit_targets(data, source, rows, targets, n_out, plan, weight, **labels_seen)
+            self._train((X, y, sample_weight), data, plan, shape, labels_seen)
             return self
 
     def partial_fit(
@@ -283,8 +280,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             weight = by_example if weight is None else weight * by_example
         learner, plan, n_out = self._stream_learner(source, rows, index)
         platt = self._stream_platt(n_out)
-        targets = encode_targets(codes, n_out)
-        self._learn_block(source, learner, targets, weight, platt, plan.curvature)
+        data = Examples(source, encode_targets(codes, n_out), weight)
+        self._learn_block(learner, plan, data, platt)
         self._platt = platt
         if known.get("_learner") is not learner:
             self._store(X, source, learner, plan, known.get("_rng"))
@@ -299,7 +296,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """The learner for the next block: the present one, a wider one, or a new one."""
         known = self.__dict__
         if "_learner" not in known:
-            plan = self._resolve_plan(None, self._distances(index)).for_stream(source)
+            plan = resolve_plan(self, None, self._distances(index)).for_stream(source)
             n_out = self._n_out(len(index), plan)
             return plan.learner(source.n_features, n_out, self._weight_dtype(rows)), plan, n_out
         learner, plan = self._going_on(None, source)
@@ -320,8 +317,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     def _new_platt(self, n_out: int) -> Platt | None:
         if not check_bool("probability", self.probability):
             return None
-        if schedules.get(self.schedule).name == "smd":
-            raise ValueError("probability=True does not go with schedule='smd'")
         if self.warm_start and self._platt is not None:
             return self._platt.copy()
         return Platt(n_out)

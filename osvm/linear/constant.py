@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm._input.rows import RowSource
 from osvm.exceptions import ConvergenceWarning
 from osvm.linear.examples import take_rows
 from osvm.linear.first_step import some_rows
 from osvm.linear.learner import SGDLearner
-from osvm.linear.training import Plan
+from osvm.linear.plan import Plan
+from osvm.linear.training import Examples
 
 Array = npt.NDArray[Any]
 
@@ -31,9 +31,7 @@ _CLEARLY, _AT_ALL = 0.95, 0.999
 def warn_if_constant(
     learner: SGDLearner,
     plan: Plan,
-    X: RowSource,
-    targets: Array,
-    weight: Array | None,
+    data: Examples,
     *,
     on_the_way: float,
     stacklevel: int,
@@ -49,13 +47,13 @@ def warn_if_constant(
     if plan.error_kind == "novel":
         return
     numbers = plan.error_kind == "absolute"
-    rows = some_rows(X.n_rows, _SCORED_ROWS)
-    targets = targets[rows]
-    weight = None if weight is None else weight[rows]
+    rows = some_rows(data.X.n_rows, _SCORED_ROWS)
+    targets = data.targets[rows]
+    weight = None if data.weight is None else data.weight[rows]
     constant = _constant_loss(plan, targets, None) if numbers else _constant_error(targets)
     if on_the_way < _CLEARLY * constant:
         return
-    X, _ = take_rows(X, rows, renumber=False)
+    X, _ = take_rows(data.X, rows, renumber=False)
     scores = np.empty((X.n_rows, learner.weights.n_out))
     learner.decide(X, scores, plan.average_from >= 0)
     found, what = 0.0, "loss"

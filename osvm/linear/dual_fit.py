@@ -11,14 +11,14 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm._input.parameters import make_generator
-from osvm._input.rows import RowSource
 from osvm.exceptions import ConvergenceWarning
+from osvm.linear import options
 from osvm.linear.dual import LOSSES, DualSolver
 from osvm.linear.learner import SGDLearner
-from osvm.linear.training import Plan
+from osvm.linear.plan import Plan
+from osvm.linear.training import Examples
 
 __all__ = ["DEFAULT_TOL", "check_dual", "fit_dual"]
 
@@ -35,33 +35,15 @@ def check_dual(model: Any, plan: Plan) -> None:
         )
     if plan.reg <= 0:
         raise ValueError("solver='dual' needs reg > 0")
-    for name, plain in (("average", False), ("project", False), ("batch_size", 1)):
-        if getattr(model, name) != plain:
-            raise ValueError(
-                f"solver='dual' has no {name}: it solves the problem itself; use solver='sgd'"
-            )
-    if model.schedule != "bottou":
-        raise ValueError("solver='dual' has no step size: leave schedule alone")
-    if model.probability:
-        raise ValueError(
-            "probability=True learns from scores before each step, which solver='dual' does not "
-            "have; use sklearn.calibration.CalibratedClassifierCV, or solver='sgd'"
-        )
-    if model.record:
-        raise ValueError("solver='dual' keeps dual_history_ by itself: leave record=False")
+    options.refuse("dual", options.asked(model))
 
 
 def fit_dual(
-    model: Any,
-    plan: Plan,
-    source: RowSource,
-    targets: npt.NDArray[Any],
-    n_out: int,
-    dtype: Any,
-    weight: npt.NDArray[np.float64] | None,
+    model: Any, plan: Plan, data: Examples, shape: tuple[int, Any]
 ) -> tuple[SGDLearner, dict[str, Any]]:
     """Solve the problem; the learner that holds the result, and attributes to store."""
     check_dual(model, plan)
+    (n_out, dtype), source = shape, data.X
     tol = DEFAULT_TOL if model.tol is None else model.tol
     # float32 weights cannot come closer than a gap of about 1e-5.
     precise = np.float64 if tol < 1e-4 else dtype
@@ -83,8 +65,8 @@ def fit_dual(
     )
     solver.fit(
         source,
-        targets,
-        weight,
+        data.targets,
+        data.weight,
         tol=tol,
         max_epochs=model.epochs,
         n_jobs=n_jobs,

@@ -23,16 +23,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from osvm import losses
 from osvm._input.rows import RowSource
+from osvm._parts.compiled import StepSpec
 from osvm.linear.examples import take_rows
-from osvm.linear.training import Plan, learn, objective
+from osvm.linear.learner import SGDLearner
+from osvm.linear.plan import Plan
+from osvm.linear.training import Examples, objective, run
 from osvm.schedules import Bottou
 
 Array = npt.NDArray[Any]
 
 # One row in so many is tried, and more where rows are short; between so many rows and so
-# many stored values.  From ten thousand rows on, all trials together then take about a
-# twentieth of an epoch.
+# many stored values.  All trials together, beside one epoch over rows of 75 values: as long
+# on 2,000 rows (0.5 ms), a fifth to a half on 20,000, a tenth on 200,000.
 _SHARE = 256
 _FEWEST_VALUES, _MOST_VALUES = 1 << 14, 1 << 17
 _FEWEST_ROWS, _MOST_ROWS = 128, 1000
@@ -96,7 +100,7 @@ def trial_plan(plan: Plan, eta: float, sample: Sample) -> Plan:
         wanted = min(steps, max(sample.visits / plan.batch_size, _FEWEST_STEPS))
         batch = max(1, int(sample.visits / wanted))
     haste = max(1.0, steps / (sample.visits / batch))
-    reg = plan.reg_of_schedule() * haste
+    reg = plan.schedule_reg * haste
     return dataclasses.replace(
         plan,
         schedule=Bottou(reg=reg),
@@ -109,8 +113,8 @@ def trial_plan(plan: Plan, eta: float, sample: Sample) -> Plan:
 
 def first_step_trials(
     plan: Plan, sample: Sample, spread: float = 1.0, rarer: float = math.inf
-) -> Generator[Plan, float, Plan]:
-    """Yields plans to be tried, is sent their costs, and returns the plan to use.
+) -> Generator[float, float, Plan]:
+    """Yields first steps to try (`trial_plan`), is sent their costs, returns the plan to use.
 
     The search starts where a step changes the score of a typical row by 1 (by `spread`,
     for numbers) and goes from there by factors of four for as long as it gets better.  It
@@ -118,19 +122,20 @@ def first_step_trials(
     sample has but `rarer` rows of one of two classes, too few to say what smaller steps
     would miss.
     """
-    start = plan.usual_first_step()
     if 0.0 < sample.sq_norm < math.inf:
         start = spread / sample.sq_norm
+    else:
+        start = plan.usual_first_step()
     start = min(max(start, 1e-290), 1e290)
     floor = start
     if rarer >= _FEWEST_RARE_ROWS or sample.has_all:
         floor /= math.sqrt(max(1.0, sample.fit_visits))
     # Longer steps than these are no others: one empties w, or is kept within its example.
-    ceiling = 1.0 / plan.reg_of_schedule()
+    ceiling = 1.0 / plan.schedule_reg
     if plan.curvature > 0.0:
         ceiling = min(ceiling, start / plan.curvature)
     start = min(start, ceiling)
-    best, cost = start, (yield trial_plan(plan, start, sample))
+    best, cost = start, (yield start)
     smaller = _BETTER_NUMBERS if plan.error_kind == "absolute" else _BETTER
     for factor, better in ((4.0, _BETTER_LARGER), (0.25, smaller)):
         began = best
@@ -138,7 +143,7 @@ def first_step_trials(
             eta = best * factor
             if eta > ceiling or (eta < floor and math.isfinite(cost)):
                 break
-            other = yield trial_plan(plan, eta, sample)
+            other = yield eta
             # Of two steps that both overflow the smaller one is the better.
             if not (other < better * cost or (factor < 1.0 and cost == math.inf)):
                 break
@@ -161,7 +166,7 @@ def tried_plan(
 
     `targets` and `weight` are of all rows; `intercept` is where b starts.
     """
-    if not plan.needs_t0():
+    if not plan.needs_t0:
         return plan
     targets = np.ascontiguousarray(targets[sample.rows])
     weight = None if weight is None else np.ascontiguousarray(weight[sample.rows])
@@ -174,52 +179,58 @@ def tried_plan(
     if n_out == 1 and plan.error_kind == "class":
         rarer = float(class_weights(targets, None).min())
     choice = first_step_trials(plan, sample, spread, rarer)
-    trial = next(choice)
+    eta = next(choice)
+    trial = trial_plan(plan, eta, sample)
+    loss, reg = trial.loss_spec(), trial.schedule_reg
+    data = Examples(sample.X, targets, weight)
+    learner = None
     while True:
-        cost = trial_cost(trial, sample, targets, n_out, dtype, weight, intercept)
+        if learner is None:
+            learner = trial.learner(sample.X.n_features, n_out, dtype)
+        # One learner makes all trials, which differ in t0 alone.
+        learner.set_parts(loss, StepSpec(Bottou.kind, reg=reg, t0=1.0 / (eta * reg)))
+        learner.intercept[:] = intercept
+        cost = trial_cost(learner, trial, data, sample.passes)
         try:
-            trial = choice.send(cost)
+            eta = choice.send(cost)
         except StopIteration as stop:
             return stop.value
+        if cost == math.inf:  # it may have stopped within a mini-batch
+            learner = None
+            continue
+        learner.weights.set_array(np.zeros(learner.weights.array().shape))
+        learner.t = learner.seen = learner.loss_sum = learner.error_sum = 0.0
 
 
-def trial_cost(
-    trial: Plan,
-    sample: Sample,
-    targets: Array,
-    n_out: int,
-    dtype: Any,
-    weight: Array | None,
-    intercept: float,
-) -> float:
+def trial_cost(learner: SGDLearner, trial: Plan, data: Examples, passes: int) -> float:
     """Objective of the sample after it has been learnt, and mean loss on the way.
 
     The first shows what a step can learn, also where rows have hardly a column in common;
     the second is a mean over many weights, which the last ones' noise does not sway.
     Infinite where a step overflows.
     """
-    learner = trial.learner(sample.X.n_features, n_out, dtype)
-    learner.intercept[:] = intercept
-    size = len(sample.rows)
     try:
-        for _ in range(sample.passes):
-            learn(
-                learner,
-                sample.X,
-                targets,
-                None,
-                0,
-                size,
-                weight,
-                None,
-                trial.curvature,
-            )
+        for _ in range(passes):
+            run(learner, data, None, trial.curvature)
             learner.flush()
-        cost = objective(learner, trial, sample.X, targets, weight, False)
-        cost += learner.loss_sum / learner.seen
+        cost = objective(learner, trial, data, False) + learner.loss_sum / learner.seen
     except FloatingPointError:
         return math.inf
     return cost if math.isfinite(cost) else math.inf
+
+
+def with_first_step(
+    plan: Plan, data: Examples, epochs: int, n_out: int, dtype: Any
+) -> tuple[Plan, float]:
+    """The plan with the t0 and the intercept's step that the data ask for, and where b starts."""
+    if not plan.needs_t0:
+        return plan, 0.0
+    intercept = starting_intercept(plan, data.targets, data.weight)
+    if plan.error_kind == "class":
+        plan = with_intercept_step(plan, class_weights(data.targets, data.weight))
+    sample = Sample(data.X, epochs)
+    plan = tried_plan(plan, sample, data.targets, n_out, dtype, data.weight, intercept)
+    return plan, intercept
 
 
 # ------------------------------------------------------------------ the intercept
@@ -240,17 +251,18 @@ def with_intercept_step(plan: Plan, weights: Array) -> Plan:
     Powers of two, which many labels can share.
     """
     rarest = float(np.min(weights)) * len(weights) / max(float(np.sum(weights)), 1e-300)
-    if not plan.needs_t0() or plan.multi_loss or not rarest > 0.0:
+    if not plan.needs_t0 or plan.multi_loss or not rarest > 0.0:
         return plan
     largest = _LARGEST_INTERCEPT_STEP if len(weights) == 2 else _LARGEST_SHARED_STEP
     step = 2.0 ** round(-math.log2(rarest))
-    return dataclasses.replace(plan, intercept_step=min(step, largest))
+    step = min(step, largest)
+    return plan if step == plan.intercept_step else dataclasses.replace(plan, intercept_step=step)
 
 
 def starting_intercept(plan: Plan, targets: Array, weight: Array | None) -> float:
     """Where b starts: at the constant that fits numbers best; 0 for classes."""
-    if plan.error_kind != "absolute" or not plan.fit_intercept or not plan.needs_t0():
+    if plan.error_kind != "absolute" or not plan.fit_intercept or not plan.needs_t0:
         return 0.0
-    if plan.loss.name == "squared":
+    if plan.loss.name == losses.Squared.name:
         return float(np.average(targets, weights=weight))
     return float(np.median(targets[some_rows(len(targets), _MEDIAN_ROWS)]))

@@ -18,13 +18,14 @@ import numpy.typing as npt
 
 from osvm._input.labels import LabelIndex, RunningBalance
 from osvm._input.rows import RowSource
+from osvm.linear import options
 from osvm.linear.classifier import LinearClassifier
 from osvm.linear.columns import LabelBlock
-from osvm.linear.first_step import Sample, first_step_trials, with_intercept_step
+from osvm.linear.first_step import Sample, first_step_trials, trial_plan, with_intercept_step
 from osvm.linear.learner import SGDLearner
-from osvm.linear.training import Plan, visiting_order
+from osvm.linear.plan import Plan, resolve_plan
+from osvm.linear.training import visiting_order
 from osvm.linear.weights import ScaledMatrix
-from osvm.schedules import SMD
 
 Array = npt.NDArray[Any]
 Sets = tuple[Array, Array]  # where each row's labels begin (n + 1), and their columns
@@ -32,15 +33,8 @@ Sets = tuple[Array, Array]  # where each row's labels begin (n + 1), and their c
 
 def in_one_pass(model: LinearClassifier) -> bool:
     """Whether labels with these parameters can share a pass."""
-    if (
-        model.solver != "sgd"
-        or model.batch_size != 1
-        or model.tol is not None
-        or model.probability is not False
-    ):
-        return False
-    plan = model._resolve_plan(1)
-    return not plan.multi_loss and not isinstance(plan.schedule, SMD)
+    plan = resolve_plan(model, 1)
+    return not plan.multi_loss and not options.refused("labels").keys() & options.asked(model)
 
 
 class LabelModels:
@@ -240,7 +234,7 @@ def tried_plans(
     """
     plans = [plan.for_stream(source)] * len(counts)
     told = np.flatnonzero((counts > 0) & (counts < source.n_rows)).tolist()
-    if not plan.needs_t0() or not told:
+    if not plan.needs_t0 or not told:
         return plans
     sample = Sample(source, epochs)
     owned, all_rows = counts, float(source.n_rows)
@@ -251,7 +245,7 @@ def tried_plans(
         weight = np.ascontiguousarray(weight[sample.rows])
     sets = _rows_of(sets, sample.rows)
     present = np.bincount(sets[1], minlength=len(counts))
-    trials, searches = {}, {}
+    trials, searches, owns = {}, {}, {}
     for k in told:
         classes = np.array([all_rows - owned[k], owned[k]])
         if class_weight is not None:
@@ -259,7 +253,7 @@ def tried_plans(
         own = with_intercept_step(plan, classes)
         rarer = min(present[k], sample.X.n_rows - present[k])
         searches[k] = first_step_trials(own, sample, rarer=rarer)
-        trials[k] = next(searches[k])
+        owns[k], trials[k] = own, trial_plan(own, next(searches[k]), sample)
     while trials:
         labels = list(trials)
         factors = None if class_weight is None else np.ascontiguousarray(class_weight[:, labels])
@@ -267,7 +261,7 @@ def tried_plans(
         costs = _trial_costs(list(trials.values()), sample, own_sets, dtype, weight, factors)
         for k, cost in zip(labels, costs.tolist()):
             try:
-                trials[k] = searches[k].send(cost)
+                trials[k] = trial_plan(owns[k], searches[k].send(cost), sample)
             except StopIteration as stop:
                 plans[k] = stop.value
                 del trials[k]

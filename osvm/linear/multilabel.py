@@ -33,6 +33,7 @@ from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Field, Schema, check_list
 from osvm.linear.classifier import LinearClassifier
 from osvm.linear.label_models import LabelModels, in_one_pass
+from osvm.linear.plan import resolve_plan
 from osvm.linear.state import PlanParams
 
 __all__ = ["MultilabelClassifier"]
@@ -190,7 +191,7 @@ epochs, tol, shuffle, random_state, probability
                 y = membership_column(member, k)
                 factors[:, k] = resolve_class_weight(self.class_weight, _BINARY, y, weight)
         return LabelModels.fit(
-            self._new_inner()._resolve_plan(source.n_rows),
+            resolve_plan(self._new_inner(), source.n_rows),
             source,
             (sets.ends, np.ascontiguousarray(codes, np.int32)),
             n_labels,
@@ -321,7 +322,7 @@ epochs, tol, shuffle, random_state, probability
             if joined is None:
                 return None
         if joined is None:
-            plan = inner._resolve_plan(None).for_stream(source)
+            plan = resolve_plan(inner, None).for_stream(source)
             dtype = LinearClassifier._weight_dtype(rows)
             return LabelModels.empty(plan, source.n_features, n_labels, dtype)
         if n_labels > len(joined.plans):

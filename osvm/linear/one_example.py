@@ -131,7 +131,7 @@ class OneExample:
         return label
 
     def _learn_row(self, X: Any, y: Any) -> bool:
-        """`partial_fit` on a CSR matrix of one row the short way; False when it cannot."""
+        """`partial_fit` on a CSR matrix of one row on the fast path; False when it cannot."""
         kind = type(X)
         known = self.__dict__
         if (kind is not _csr_matrix and kind is not _csr_array) or X._shape != (
@@ -162,7 +162,7 @@ class OneExample:
     _one_offset: float = 0.0
 
     def _make_one(self) -> None:
-        """The short way for the calls to come, where there is none or an old one."""
+        """The fast path for later calls, where there is none or an old one."""
         known = self.__dict__
         if not isinstance(known["_learner"], SGDLearner):
             return  # meta-descent goes through partial_fit

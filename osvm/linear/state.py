@@ -1,4 +1,4 @@
-"""What is kept of a linear model: for model files, checkpoints and pickles.
+"""Serialization of a linear model: for model files, checkpoints and pickles.
 
 The learner is compiled; its state and the plan that it was trained with are enough to make
 it again.  Parameters may change after training (`set_params`): the plan stays until the
@@ -19,8 +19,8 @@ from osvm._estimator.base import OnlineEstimator, generator_state, restore_gener
 from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Field, Schema
 from osvm.linear.learner import SGDLearner
+from osvm.linear.plan import Plan, check_loss, resolve_plan
 from osvm.linear.scores import Platt
-from osvm.linear.training import Plan
 
 Array = npt.NDArray[Any]
 
@@ -73,11 +73,6 @@ class LinearState(PlanParams, OnlineEstimator):
     _plan: Plan
     _rng: np.random.Generator | None
     _platt: Platt | None
-
-    def _resolve_plan(
-        self, n_rows: int | None, delta: Array | None = None, trained: Plan | None = None
-    ) -> Plan:
-        raise NotImplementedError
 
     def _changed(self) -> None:
         raise NotImplementedError
@@ -140,7 +135,7 @@ class LinearState(PlanParams, OnlineEstimator):
             n_rows = max(1, round(counts[0] / max(counts[1], 1)))
             if self.C is not None:
                 n_rows = max(1, round(1 / (self.C * reg)))
-            plan = self._resolve_plan(n_rows, self._present_delta(scalars.get("classes")))
+            plan = resolve_plan(self, n_rows, self._present_delta(scalars.get("classes")))
             average_from = max(plan.average_from, 0.0) if "w_u" in arrays else -1.0
             return dataclasses.replace(plan, reg=reg, t0=t0, average_from=average_from)
         if set(saved) != {"loss", "schedule", *_PLAN}:
@@ -148,7 +143,7 @@ class LinearState(PlanParams, OnlineEstimator):
         numbers = {name: saved[name] for name in _PLAN}
         Schema("plan", _PLAN, {}).check(numbers, {})
         loss, schedule = losses.get(saved["loss"]), schedules.get(saved["schedule"])
-        self._check_loss(loss)
+        check_loss(self, loss)
         if loss.name == losses.GraphHinge.name:
             shape = (scalars["n_out"], scalars["n_out"])
             schema = Schema("plan", {}, {"delta": ArrayField(shape, low=0.0, high=1e100)})
@@ -160,9 +155,6 @@ class LinearState(PlanParams, OnlineEstimator):
         )
         plan.specs()  # refuses numbers that the parts cannot have
         return plan
-
-    def _check_loss(self, loss: Any) -> None:
-        raise NotImplementedError
 
     def _present_delta(self, labels: Any = None) -> Array | None:
         """Label distances by the parameters as they are now, for saved labels or the model's."""
@@ -186,7 +178,7 @@ class LinearState(PlanParams, OnlineEstimator):
         old, learner = self._plan, self._learner
         if self._plan_is_current():
             return learner, old
-        plan = self._resolve_plan(n_rows, self._present_delta(), old)
+        plan = resolve_plan(self, n_rows, self._present_delta(), old)
         if plan.multi_loss != old.multi_loss or (plan.delta is None) != (old.delta is None):
             raise ValueError(
                 f"the loss cannot change from {old.loss.name!r} to {plan.loss.name!r} in "
@@ -197,7 +189,7 @@ class LinearState(PlanParams, OnlineEstimator):
         same = all(
             getattr(plan, f.name) == getattr(old, f.name)
             for f in dataclasses.fields(Plan)
-            if f.name not in ("t0", "intercept_step", "delta")
+            if f.init and f.name not in ("t0", "intercept_step", "delta")
         )
         deltas: Any = plan.delta, old.delta
         if same and (plan.delta is old.delta or np.array_equal(*deltas)):

@@ -22,10 +22,18 @@ from osvm._estimator.compat import clone
 from osvm._estimator.progress import make_progress
 from osvm._input import validate
 from osvm._input.rows import RowSource
+from osvm.linear import options
 from osvm.linear.classifier import LinearClassifier, encode_targets
 from osvm.linear.columns import SearchLearner
-from osvm.linear.first_step import Sample, class_weights, first_step_trials, with_intercept_step
-from osvm.linear.training import Plan, objective, visiting_order
+from osvm.linear.first_step import (
+    Sample,
+    class_weights,
+    first_step_trials,
+    trial_plan,
+    with_intercept_step,
+)
+from osvm.linear.plan import Plan, resolve_plan
+from osvm.linear.training import Examples, objective, visiting_order
 
 __all__ = ["OnePassSearch", "one_pass_search"]
 
@@ -113,8 +121,10 @@ class OnePassSearch:
         if by_class is not None:
             weight = by_class[codes] if weight is None else weight * by_class[codes]
         models = make_models(base, self.candidates_)
+        for model in models:
+            options.refuse("search", options.asked(model))
         delta = base._distances(index)
-        plans = [model._resolve_plan(source.n_rows, delta) for model in models]
+        plans = [resolve_plan(model, source.n_rows, delta) for model in models]
         n_out = base._n_out(len(index), plans[0])
         targets = encode_targets(codes, n_out)
         rng = make_generator(base.random_state)
@@ -309,7 +319,7 @@ def try_first_steps(
 ) -> list[Plan]:
     """The first steps that `LinearClassifier` finds for each plan, tried side by side."""
     chosen = list(plans)
-    waiting = [i for i, plan in enumerate(plans) if plan.needs_t0()]
+    waiting = [i for i, plan in enumerate(plans) if plan.needs_t0]
     if not waiting:
         return chosen
     sample = Sample(X, epochs)
@@ -321,12 +331,12 @@ def try_first_steps(
     if n_out == 1:
         rarer = float(class_weights(targets, None).min())
     choices = {i: first_step_trials(chosen[i], sample, rarer=rarer) for i in waiting}
-    trials = {i: next(choice) for i, choice in choices.items()}
+    trials = {i: trial_plan(chosen[i], next(choices[i]), sample) for i in waiting}
     while trials:
         costs = _trial_costs(list(trials.values()), sample, targets, n_out, dtype, weight)
         for i, cost in zip(list(trials), costs):
             try:
-                trials[i] = choices[i].send(cost)
+                trials[i] = trial_plan(chosen[i], choices[i].send(cost), sample)
             except StopIteration as stop:
                 chosen[i] = stop.value
                 del trials[i]
@@ -360,17 +370,13 @@ def _trial_costs(
     for g, trial in enumerate(trials):
         own = trial.learner(sample.X.n_features, n_out, dtype)
         own.set_state(*learner.candidate_state(g))
-        cost = objective(own, trial, sample.X, targets, weight, False)
+        cost = objective(own, trial, Examples(sample.X, targets, weight), False)
         cost += own.loss_sum / own.seen
         costs.append(cost if math.isfinite(cost) else math.inf)
     return costs
 
 
 def _search_learner(plans: list[Plan], n_features: int, n_out: int, dtype: Any) -> SearchLearner:
-    if plans[0].batch_size != 1:
-        raise ValueError("one_pass_search makes a step per example: set batch_size=1")
-    if any(plan.schedule.name == "smd" for plan in plans):
-        raise ValueError("one_pass_search has no SMD: its step sizes adapt by themselves")
     loss, _ = plans[0].specs()
     return SearchLearner(
         n_features,

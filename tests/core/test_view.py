@@ -47,7 +47,7 @@ def unaligned():
         (np.zeros(2, [("a", "u1"), ("x", "f8", (9,))])["x"], "aligned|whole elements"),
         (memoryview(np.ones((2, 9))), "got memoryview"),
     ],
-    ids=str,
+    ids=["csc", "sparse-int", "dense-int", "big-endian", "unaligned", "packed", "memoryview"],
 )
 def test_other_types_are_refused(inline_client, X, message):
     with pytest.raises(TypeError, match=message):

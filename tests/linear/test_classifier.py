@@ -7,6 +7,7 @@ from linear_problems import TREE, D, N, problem, signs
 
 import osvm
 from osvm._input.validate import check_X
+from osvm.linear.plan import resolve_plan
 
 
 def text(n=2000, classes=2, seed=0):
@@ -312,7 +313,8 @@ def test_weights_outside_the_ball_are_projected_even_without_a_step(dtype):
     # the loop of sparse rows looks at the norm after steps only, unless it begins outside
     X = np.array([[3.0, 4.0], [1.0, 0.0]], dtype)
     for rows in (X, sp.csr_matrix(X)):
-        plan = osvm.LinearClassifier(reg=1e-3, project=2.0, fit_intercept=False)._resolve_plan(2)
+        model = osvm.LinearClassifier(reg=1e-3, project=2.0, fit_intercept=False)
+        plan = resolve_plan(model, 2)
         learner = plan.with_usual_t0().learner(2, 1, dtype)
         learner.weights.set_array([30.0, 40.0])  # right by far on both rows
         learner.run(check_X(rows)[0], np.array([1.0, 1.0]))

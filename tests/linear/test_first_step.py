@@ -13,7 +13,7 @@ from osvm._input.rows import RowSource
 from osvm.linear import first_step
 from osvm.linear.examples import take_rows
 from osvm.linear.first_step import Sample, first_step_trials, tried_plan
-from osvm.linear.training import Plan
+from osvm.linear.plan import Plan
 from osvm.model_selection import one_pass_search
 
 
@@ -161,7 +161,7 @@ def costs_of(function, plan, sample):
     search = first_step_trials(plan, sample)
     trial, tried = next(search), []
     while True:
-        tried.append(1.0 / (trial.t0 * trial.reg_of_schedule()))
+        tried.append(trial)
         try:
             trial = search.send(function(tried[-1]))
         except StopIteration as stop:
@@ -217,9 +217,11 @@ def test_a_trial_has_the_size_of_the_sample(monkeypatch):
     X, y = sparse_rows(0)
     wide = sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], 10**8))
     sizes = []
-    learner = Plan.learner
+    cost = first_step.trial_cost
     monkeypatch.setattr(
-        Plan, "learner", lambda self, d, *rest: sizes.append(d) or learner(self, d, *rest)
+        first_step,
+        "trial_cost",
+        lambda learner, *rest: sizes.append(learner.weights.dim) or cost(learner, *rest),
     )
     plan, sample = PLAN, Sample(source_of(wide), 5)
     y = np.where(y == "yes", 1.0, -1.0)

@@ -1,5 +1,7 @@
 """The default step never goes beyond its example where the loss has a curvature."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import reference_linear as reference
@@ -11,7 +13,7 @@ import osvm
 from osvm import losses, schedules
 from osvm._input.rows import RowSource
 from osvm.linear.examples import bounded_weight
-from osvm.linear.training import Plan
+from osvm.linear.plan import Plan
 
 N, D = 60, 6
 
@@ -98,7 +100,7 @@ def test_no_step_goes_beyond_its_example(scale, t, batch, intercept, repeated):
     rows = RowSource.csr(X.data, X.indices, X.indptr, D)
     rows.largest = np.abs(X.data).max()
     plan = Plan(losses.Squared(), schedules.Bottou(), 1e-3, t0=10.0, batch_size=batch)
-    plan = Plan(**{**plan.__dict__, "fit_intercept": intercept})
+    plan = dataclasses.replace(plan, fit_intercept=intercept)
     learner = plan.learner(D, 1, np.float64)
     learner.t = t
     weight = np.random.default_rng(1).uniform(0, 3, N)

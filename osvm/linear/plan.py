@@ -1,0 +1,292 @@
+"""From constructor parameters to numbers: `resolve_plan` makes the `Plan` of a linear model.
+
+A plan is frozen and complete: nothing below it reads a constructor parameter.  Where t0 is
+still open, the first rows give it (`for_stream`), or trials do (`osvm.linear.first_step`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm import losses, schedules
+from osvm._estimator.threads import resolve_jobs
+from osvm._input.parameters import (
+    check_bool,
+    check_choice,
+    check_integer,
+    check_number,
+    resolve_reg,
+)
+from osvm._input.rows import RowSource
+from osvm._input.schema import Schema, meta_schema, sgd_schema
+from osvm.linear import options
+from osvm.linear.examples import sq_norm
+from osvm.linear.learner import SGDLearner
+from osvm.linear.smd import SMDLearner
+from osvm.linear.svmd import SVMDLearner
+from osvm.schedules import SMD, Bottou, InverseTime, Schedule
+
+Array = npt.NDArray[Any]
+
+_FLAGS = ("fit_intercept", "normalize", "warm_start", "record")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parts and numbers that one model is trained with.
+
+    Parameters
+    ----------
+    loss, schedule : parts of `osvm.losses` and `osvm.schedules`
+    reg : float
+    C, eta0, t0 : float or None
+        For the schedules that ask for them.
+    intercept_step : float
+        Where b has a step of its own, this / sqrt(t).
+    radius : float
+        Of the ball for projection; 0 for none.
+    average_from : float
+        Examples before averaging starts; -1 for no average.
+    batch_size : int
+    fit_intercept : bool
+    error_kind : {"class", "absolute", "novel"}
+    delta : array or None
+        Label distances of the graph loss.
+    """
+
+    loss: Any
+    schedule: Schedule
+    reg: float
+    C: float | None = None
+    eta0: float | None = None
+    t0: float | None = None
+    intercept_step: float = 1.0
+    radius: float = 0.0
+    average_from: float = -1.0
+    batch_size: int = 1
+    fit_intercept: bool = True
+    error_kind: str = "class"
+    delta: Array | None = None
+
+    # What follows from the fields.
+    multi_loss: bool = dataclasses.field(init=False, compare=False, repr=False)
+    intercept_eta0: float = dataclasses.field(init=False, compare=False, repr=False)
+    curvature: float = dataclasses.field(init=False, compare=False, repr=False)
+    schedule_reg: float = dataclasses.field(init=False, compare=False, repr=False)
+    needs_t0: bool = dataclasses.field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        bottou = isinstance(self.schedule, Bottou)
+        free = isinstance(self.schedule, Bottou) and self.schedule.t0 is None
+        # b has no regularizer, which these schedules rely on: it gets a step of its own
+        own_step = bottou or isinstance(self.schedule, InverseTime)
+        # a loss whose slope has no bound must not step beyond its example; an explicit t0,
+        # or another schedule, is followed as given
+        steep = free and not self.loss.multi and self.loss.slope_bound == math.inf
+        bound = self.loss.curvature_bound if steep else 0.0
+        reg = getattr(self.schedule, "reg", None)
+        if reg is None:
+            reg = self.reg
+        if bottou and reg <= 0:
+            raise ValueError(
+                f"schedule {self.schedule.name!r} needs reg > 0; without a regularizer choose "
+                "'constant' or 'inverse_sqrt'"
+            )
+        self.__dict__.update(
+            schedule_reg=float(reg),
+            multi_loss=self.loss.multi,
+            intercept_eta0=self.intercept_step if own_step else 0.0,
+            curvature=bound if bound < math.inf else 0.0,
+            needs_t0=free and self.t0 is None,
+        )
+
+    def specs(self) -> tuple[Any, Any]:
+        """The compiled loss and step."""
+        return self.loss_spec(), self.step_spec()
+
+    def loss_spec(self) -> Any:
+        """The compiled loss."""
+        return self.loss.spec() if self.delta is None else self.loss.spec(self.delta)
+
+    def step_spec(self) -> Any:
+        """The compiled step."""
+        return self.schedule.spec(reg=self.reg, C=self.C, eta0=self.eta0, t0=self.t0)
+
+    def learner(self, n_features: int, n_out: int, dtype: Any, weights: Any = None) -> SGDLearner:
+        """A learner with zero (or the given) weights."""
+        loss = self.loss.spec() if self.delta is None else self.loss.spec(self.delta)
+        step = self.schedule.spec(reg=self.reg, C=self.C, eta0=self.eta0, t0=self.t0)
+        shared = {
+            "reg": self.reg,
+            "fit_intercept": self.fit_intercept,
+            "error_kind": self.error_kind,
+        }
+        if isinstance(self.schedule, SMD):
+            options.refuse("smd", options.asked_by_plan(self))
+            kind = SMDLearner if self.schedule.per_coordinate else SVMDLearner
+            return kind(n_features, n_out, dtype, loss, step, **shared)
+        return SGDLearner(
+            n_features,
+            n_out,
+            dtype,
+            loss,
+            step,
+            radius=self.radius,
+            average_from=self.average_from,
+            intercept_eta0=self.intercept_eta0,
+            batch_size=self.batch_size,
+            weights=weights,
+            **shared,
+        )
+
+    def schema(self, n_features: int, n_out: int, dtype: Any) -> Schema:
+        """What the state of such a learner holds."""
+        if isinstance(self.schedule, SMD):
+            per_coordinate = self.schedule.per_coordinate
+            return meta_schema(
+                n_features, n_out, dtype, per_coordinate=per_coordinate, reg=self.reg
+            )
+        return sgd_schema(
+            n_features,
+            n_out,
+            dtype,
+            average_from=self.average_from,
+            radius=self.radius,
+            batch_size=self.batch_size,
+        )
+
+    def with_usual_t0(self) -> Plan:
+        """t0 from reg and the loss alone, for a stream whose data are not there yet.
+
+        Bottou's rule: the first step moves w about as far as its usual size,
+        ``reg**-0.25``.
+        """
+        return self.with_first_step(self.usual_first_step()) if self.needs_t0 else self
+
+    def for_stream(self, X: RowSource) -> Plan:
+        """t0 for a stream that begins with these rows: the usual one, or a larger one.
+
+        Where the loss has a curvature, the first step corrects at most half of the
+        first row's error.  Only that row is looked at, so that the model does not
+        depend on how the stream is cut.
+        """
+        if not self.needs_t0 or self.curvature == 0.0:
+            return self.with_usual_t0()
+        full_step = 2.0 * self.curvature * sq_norm(X, 0)
+        return self.with_first_step(min(self.usual_first_step(), 1.0 / max(full_step, 1e-300)))
+
+    def usual_first_step(self) -> float:
+        """As far as w usually gets, and no further for a steep loss."""
+        size = math.sqrt(1.0 / math.sqrt(self.schedule_reg))
+        slope = 1.0 if self.multi_loss else abs(float(self.loss.dloss(1.0, -size)))
+        return size / max(1.0, slope)
+
+    def with_first_step(self, eta: float) -> Plan:
+        """t0 for a first step of this size."""
+        return dataclasses.replace(self, t0=1.0 / (eta * self.schedule_reg))
+
+
+def check_loss(model: Any, loss: Any) -> None:
+    """Raise ValueError unless the loss is one of the model's tasks (`Loss.task`)."""
+    if loss.task not in model._tasks and loss.task != "any":
+        raise ValueError(
+            f"loss {loss.name!r} is not for {type(model).__name__}; choose from "
+            f"{losses.for_tasks(model._tasks)}"
+        )
+
+
+def resolve_plan(
+    model: Any, n_rows: int | None, delta: Array | None = None, trained: Plan | None = None
+) -> Plan:
+    """Check every parameter of the model and turn them into parts and numbers.
+
+    Parameters
+    ----------
+    model : linear estimator
+    n_rows : int or None
+        Rows of the training set; None in a stream.
+    delta : array, optional
+        Label distances, for the graph loss.
+    trained : Plan, optional
+        Of the model that learns on: it knows what an unchanged `C` or "full" was.
+    """
+    loss, schedule = losses.get(model.loss), schedules.get(model.schedule)
+    if loss.task not in model._tasks:
+        check_loss(model, loss)
+    C = model.C
+    if trained is not None and C is not None and C == trained.C:
+        reg = resolve_reg(model.reg, None, None) if model.reg is not None else trained.reg
+    else:
+        reg = resolve_reg(model.reg, C, n_rows)
+    eta0 = check_number("eta0", model.eta0, 0.0, low_open=True)
+    check_integer("epochs", model.epochs, 1)
+    if model.tol is not None:
+        check_number("tol", model.tol, 0.0)
+    if model.shuffle != "full":
+        check_bool("shuffle", model.shuffle)
+    for name in _FLAGS:
+        if not isinstance(getattr(model, name), bool):
+            check_bool(name, getattr(model, name))
+    if model.n_jobs is not None:
+        resolve_jobs(model.n_jobs)
+    if model.callback is not None and not callable(model.callback):
+        raise ValueError(f"callback must be callable or None, got {model.callback!r}")
+    if isinstance(schedule, SMD):
+        options.refuse("smd", options.asked(model))
+    if eta0 * reg > 1.0 and schedule.keeps_eta0:
+        raise ValueError(
+            f"eta0 * reg = {eta0 * reg:g} is more than 1, so that each step would flip the "
+            f"sign of the weights: lower eta0 to at most 1/reg = {1 / reg:g}"
+        )
+    return Plan(
+        loss=loss,
+        schedule=schedule,
+        reg=reg,
+        C=C,
+        eta0=eta0,
+        radius=0.0 if model.project is False else _radius(model.project, reg),
+        average_from=-1.0 if model.average is False else _average_from(model.average),
+        batch_size=1 if model.batch_size == 1 else _batch(model.batch_size, n_rows, trained),
+        fit_intercept=model.fit_intercept,
+        error_kind=model._error_kind,
+        delta=delta,
+    )
+
+
+def _radius(project: Any, reg: float) -> float:
+    """0 for no projection, 1/sqrt(reg) for True, or the radius that was given."""
+    if isinstance(project, bool | np.bool_):
+        if not project:
+            return 0.0
+        if reg <= 0:
+            raise ValueError(
+                "project=True projects onto the ball of radius 1/sqrt(reg) and "
+                "needs reg > 0; without it give the radius: project=10.0"
+            )
+        return float(reg**-0.5)
+    return float(check_number("project", project, 0.0, low_open=True))
+
+
+def _batch(batch_size: Any, n_rows: int | None, trained: Plan | None) -> int:
+    """Examples per step; "full" is all rows of `fit`."""
+    if isinstance(batch_size, str):
+        check_choice("batch_size", batch_size, ["full"])
+        if n_rows is None and trained is not None:
+            return trained.batch_size
+        if n_rows is None:
+            raise ValueError("batch_size='full' needs all rows at once: use fit, or a number")
+        return n_rows
+    return int(check_integer("batch_size", batch_size, 1))
+
+
+def _average_from(average: Any) -> float:
+    """-1 for no average, else the number of examples before it starts."""
+    if isinstance(average, bool | np.bool_):
+        return 0.0 if average else -1.0
+    return float(check_integer("average", average, 0))

@@ -1,0 +1,55 @@
+"""One table of options: refusals come from it, and the documentation shows it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import osvm
+from osvm.linear import options
+
+DOC = Path(__file__).resolve().parents[2] / "doc" / "guide" / "linear.rst"
+ASKED = {
+    "average": {"average": True},
+    "project": {"project": True},
+    "batch_size": {"batch_size": 4},
+    "schedule": {"schedule": "constant"},
+    "smd": {"schedule": "smd"},
+    "probability": {"probability": True},
+    "record": {"record": True},
+    "tol": {"tol": 1e-3},
+    "solver": {"solver": "dual"},
+}
+X = np.random.default_rng(0).normal(size=(60, 3))
+Y = (X[:, 0] > 0).astype(int)
+
+
+def fit(way, params):
+    if way == "search":
+        model = osvm.LinearClassifier(**params, random_state=0)
+        return osvm.model_selection.one_pass_search(model, X, Y, {"reg": [1e-2]})
+    own = {"smd": {"schedule": "smd"}, "dual": {"solver": "dual", "epochs": 100}}[way]
+    return osvm.LinearClassifier(**{"reg": 1e-2, "random_state": 0, **own, **params}).fit(X, Y)
+
+
+@pytest.mark.parametrize("way", ["smd", "dual", "search"])
+@pytest.mark.parametrize("option", [option.name for option in options.OPTIONS])
+def test_an_option_works_or_is_refused(way, option):
+    if (way, option) in {("smd", "schedule"), ("smd", "smd")}:
+        pytest.skip("the way is a schedule itself")
+    if option in options.refused(way):
+        with pytest.raises(ValueError, match=f"no {option}|schedule|solver"):
+            fit(way, ASKED[option])
+    else:
+        fit(way, ASKED[option])
+
+
+def test_asked():
+    assert options.asked(osvm.LinearClassifier()) == []
+    for name, params in ASKED.items():
+        assert name in options.asked(osvm.LinearClassifier(**params))
+    assert list(ASKED) == [option.name for option in options.OPTIONS]
+
+
+def test_the_documentation_shows_the_table():
+    assert options.table() in DOC.read_text()
