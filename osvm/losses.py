@@ -65,7 +65,7 @@ class Loss(Part):
 
     kind: ClassVar[int]
     task: ClassVar[str] = "binary"
-    #: Bounds of |xi| and of rho; infinite where there is none, or none is known.
+    #: Bounds of the size of xi and of rho; infinite where there is none, or none is known.
     slope_bound: ClassVar[Any] = math.inf
     curvature_bound: ClassVar[Any] = math.inf
     multi: ClassVar[bool] = False
