@@ -366,12 +366,17 @@ def _trial_costs(
             for part in (trials[:half], trials[half:])
             for cost in _trial_costs(part, sample, targets, n_out, dtype, weight)
         ]
+    # One learner takes the weights of each candidate in turn; regularizers differ.
+    judge = trials[0].learner(sample.X.n_features, n_out, dtype)
+    data = Examples(sample.X, targets, weight)
+    weights = learner.weights.array().reshape(len(trials), n_out, -1)
     costs = []
     for g, trial in enumerate(trials):
-        own = trial.learner(sample.X.n_features, n_out, dtype)
-        own.set_state(*learner.candidate_state(g))
-        cost = objective(own, trial, Examples(sample.X, targets, weight), False)
-        cost += own.loss_sum / own.seen
+        judge.weights.set_array(weights[g] if n_out > 1 else weights[g, 0])
+        judge.intercept[:] = learner.intercept[g]
+        cost = objective(judge, trials[0], data, False)
+        cost += 0.5 * (trial.reg - trials[0].reg) * float(np.vdot(weights[g], weights[g]))
+        cost += learner.loss_sum[g] / learner.seen
         costs.append(cost if math.isfinite(cost) else math.inf)
     return costs
 
