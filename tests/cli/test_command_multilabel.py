@@ -91,7 +91,7 @@ def test_text(folder, name, flags):
     path = folder / "t.osvm"
     command(
         "train", folder / name, *flags, "-m", path, "--multilabel", "--label-separator", ";",
-        "-q", "--epochs", 30,
+        "-q", "--epochs", 30, "--random-state", 0,
     )  # fmt: skip
     assert osvm.load(path).classes_.tolist() == ["milk", "tea"]
     out, err = command("predict", folder / name, "-m", path)
