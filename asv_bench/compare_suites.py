@@ -146,8 +146,8 @@ def kernel_jobs(X: Any, y: np.ndarray, C: float, gamma: float, budget: int) -> l
         Job(
             f"osvm SVMD, buffer {budget}",
             lambda e, s: KernelClassifier(
-                "hinge", C=C, gamma=gamma, budget=budget, eta0=1.0, mu=0.1, decay=0.95,
-                epochs=int(e), random_state=s,
+                "hinge", C=C, gamma=gamma, budget=budget, eta0=1.0, epochs=int(e),
+                random_state=s,
             ),
             (X.astype(np.float32), y), (1, 2, 5, 10), note="online, bounded memory",
         )
@@ -155,7 +155,7 @@ def kernel_jobs(X: Any, y: np.ndarray, C: float, gamma: float, budget: int) -> l
     for name, key, efforts in (
         ("osvm kernel_adatron", "tol", (1.0, 1e-1, 1e-2, 1e-3)),
         ("osvm lasvm", "tol", (1e-1, 1e-2, 1e-3)),
-        ("osvm ol_svm", "epochs", (1, 2, 5)),
+        ("osvm ol_svm", "max_iter", (1, 2, 5)),
     ):
         recipe = getattr(recipes, name.split()[1], None)
         if recipe is not None:
@@ -165,7 +165,7 @@ def kernel_jobs(X: Any, y: np.ndarray, C: float, gamma: float, budget: int) -> l
                     name,
                     lambda e, s, r=recipe, k=key, m=shuffled: r(
                         C=C, gamma=gamma, random_state=s, **m,
-                        **{k: int(e) if k == "epochs" else e},
+                        **{k: int(e) if k == "max_iter" else e},
                     ),
                     (X, y), efforts, key,
                 )

@@ -23,6 +23,7 @@ _OBJECTS = {
     "LinearNovelty": "osvm.linear",
     "LinearRegressor": "osvm.linear",
     "MultilabelClassifier": "osvm.linear",
+    "SVC": "osvm.kernel",
     "checkpoint": "osvm.files.checkpoint",
     "load": "osvm.files.models",
     "save": "osvm.files.models",
@@ -70,6 +71,7 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     from osvm.io import checkpoint as checkpoint
     from osvm.io import load as load
     from osvm.io import save as save
+    from osvm.kernel import SVC as SVC
     from osvm.kernel import KernelClassifier as KernelClassifier
     from osvm.kernel import KernelNovelty as KernelNovelty
     from osvm.kernel import KernelRegressor as KernelRegressor

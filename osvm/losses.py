@@ -41,6 +41,7 @@ __all__ = [
     "MultiLoss",
     "MulticlassHinge",
     "Novelty",
+    "NuTrick",
     "Perceptron",
     "PythonLoss",
     "Softmax",
@@ -458,6 +459,45 @@ class CompiledLoss(Loss):
 
 # ----------------------------------------------------------------- registry
 
+
+@dataclass(frozen=True)
+class NuTrick(Part):
+    """A margin that is learnt, so that about a fraction `nu` of the examples violates it.
+
+    What kernel estimators take as `nu` in place of the number, where the margin's beginning
+    matters.
+
+    Parameters
+    ----------
+    nu : float
+        Between 0 and 1.
+    epsilon0 : float, default 1.0
+        The margin to begin with.
+    eta0 : float, optional
+        The margin's first step size, which adapts by itself (`schedule="smd"`, 1 by
+        default); with other schedules the margin takes the step size of f.
+
+    Examples
+    --------
+    >>> from osvm.losses import NuTrick
+    >>> NuTrick(0.05, epsilon0=0.1)
+    NuTrick(nu=0.05, epsilon0=0.1, eta0=None)
+    """
+
+    name: ClassVar[str] = "nu_trick"
+    nu: float
+    epsilon0: float = 1.0
+    eta0: float | None = None
+
+    def __post_init__(self) -> None:
+        check_number("nu", "nu", self.nu, above=0.0)
+        if not self.nu < 1.0:
+            raise ValueError(f"nu must be less than 1, not {self.nu!r}")
+        check_number("nu", "epsilon0", self.epsilon0, above=0.0)
+        if self.eta0 is not None:
+            check_number("nu", "eta0", self.eta0, above=0.0)
+
+
 _REGISTRY: Registry[Any] = Registry(
     "loss",
     [
@@ -523,5 +563,7 @@ def parameters(name: str) -> list[str]:
 
 
 def from_config(config: dict[str, Any]) -> Any:
-    """The loss that `config()` described."""
+    """The loss, or the nu-trick, that `config()` described."""
+    if isinstance(config, dict) and config.get("name") == NuTrick.name:
+        return NuTrick(**{key: value for key, value in config.items() if key != "name"})
     return _REGISTRY.from_config(config)

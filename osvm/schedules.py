@@ -105,6 +105,7 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "decay": {"least": 0.0, "most": 1.0},
     "eta_min": {"least": 0.0},
     "eta_max": {"above": 0.0},
+    "eta0_intercept": {"above": 0.0},
 }
 
 
@@ -194,6 +195,8 @@ class SMD(Schedule):
         the model.  An eta0 above the cap starts at the cap.
     per_coordinate : bool, default False
         One step size per feature (linear models) instead of one for all.
+    eta0_intercept : float, optional
+        The first step size of the intercept (kernel machines); `eta0` by default.
 
     Notes
     -----
@@ -209,6 +212,7 @@ class SMD(Schedule):
     eta_min: float = 1e-6
     eta_max: float | None = None
     per_coordinate: bool = False
+    eta0_intercept: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

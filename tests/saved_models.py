@@ -13,8 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import osvm
-from osvm import io, recipes, taxonomy
-from osvm.kernel import SOLVERS
+from osvm import io, losses, recipes, solvers, taxonomy
 
 rng = np.random.default_rng(0)
 DENSE = rng.normal(size=(60, 12)) * (rng.random((60, 12)) < 0.4)
@@ -93,6 +92,8 @@ KERNEL = [
     ("binary", {}),
     ("binary", {"nu": 0.2, "schedule": "inverse_sqrt"}),
     ("binary", {"nu": 0.2, "budget": 10}),
+    ("binary", {"nu": losses.NuTrick(0.3, epsilon0=0.5, eta0=0.2)}),
+    ("binary", {"schedule": osvm.schedules.SMD(mu=0.2, eta_max=0.5)}),
     ("binary", {"kernel": "polynomial", "gamma": 0.5, "budget": None}),
     ("binary", {"kernel": "sigmoid", "fit_intercept": True, "record": True}),
     ("binary", {"kernel": "cosine", "schedule": "constant", "C": 1.0}),
@@ -102,11 +103,14 @@ KERNEL = [
     ("multi", {"budget": 10, "eviction": "change", "class_weight": "balanced"}),
     ("paths", {"loss": "graph_hinge", "taxonomy": TREE, "label_kernel": "taxonomy"}),
 ]
-CACHED = [
-    *(("binary", {"solver": name, "fit_intercept": name == "lasvm"})
-      for name in SOLVERS if name != "buffer"),
-    ("multi", {"solver": "ol_svm", "record": True}),
-]  # fmt: skip
+SVC = [
+    *(("binary", {"solver": name}) for name in solvers.names()),
+    ("binary", {"solver": solvers.Adatron(selection="order", record=True), "C": 2.0}),
+    ("binary", {"kernel": "linear", "class_weight": {"yes": 3.0}, "probability": True}),
+    ("multi", {"solver": solvers.OlSvm(record=True)}),
+    ("multi", {"kernel": "poly", "probability": True, "tol": 1e-2, "max_iter": 3}),
+    ("multi", {"solver": "voted_perceptron", "max_iter": 2}),
+]
 
 
 def _recipe(name):
@@ -139,8 +143,10 @@ def _kinds():
         add("LinearNovelty", "novel", params)
     for target, params in MULTILABEL:
         add("MultilabelClassifier", target, params)
-    for target, params in [*KERNEL, *CACHED]:
+    for target, params in KERNEL:
         add("KernelClassifier", target, params)
+    for target, params in SVC:
+        add("SVC", target, params)
     for params in ({}, {"schedule": "constant", "budget": 10}, {"eviction": "term", "budget": 9}):
         add("KernelRegressor", "number", params)
     for params in ({}, {"nu": None, "reg": 0.1, "budget": 12}):

@@ -92,8 +92,8 @@ def choose(X: Any, y: np.ndarray, gammas: list[float]) -> tuple[dict, dict]:
     keep = np.random.default_rng(1).permutation(X.shape[0])[:3000]
     shared: dict[str, Any] = {"gamma": gammas, "cv": 3, "random_state": 0, "refit": False}
     svm = cached_grid_search(
-        X[keep], y[keep], C=PENALTIES[2:8], solver="kernel_adatron", tol=0.1, epochs=10,
-        fit_intercept=True, **shared,
+        X[keep], y[keep], C=PENALTIES[2:8], solver="adatron", tol=0.1, max_iter=10,
+        **shared,
     )  # fmt: skip
     online = cached_grid_search(X[keep], y[keep], C=PENALTIES, **shared)
     return svm.best_params_, online.best_params_
@@ -335,11 +335,8 @@ def grid(name: str, limit: int | None, n_C: int) -> dict[str, Any]:
         )
     for label, options in (
         ("ol_svm", {}),
-        ("ol_svm 3 epochs", {"epochs": 3}),
-        (
-            "kernel_adatron",
-            {"solver": "kernel_adatron", "tol": 0.01, "epochs": 20, "fit_intercept": True},
-        ),
+        ("ol_svm 3 epochs", {"max_iter": 3}),
+        ("kernel_adatron", {"solver": "adatron", "tol": 0.01, "max_iter": 20}),
     ):
         begin = time.process_time()
         found = cached_grid_search(

@@ -33,7 +33,7 @@ def learners(svm: dict[str, float], online: dict[str, float]) -> dict[str, Any]:
         "kernel_adatron tol=.1": recipes.kernel_adatron(**svm, tol=1e-1),
         "lasvm": recipes.lasvm(**svm, shuffle=True, random_state=0, tol=1e-2),
         "ol_svm 1 epoch": recipes.ol_svm(**online, shuffle=True, random_state=0),
-        "ol_svm 2 epochs": recipes.ol_svm(**online, epochs=2, shuffle=True, random_state=0),
+        "ol_svm 2 epochs": recipes.ol_svm(**online, max_iter=2, shuffle=True, random_state=0),
     }
 
 
@@ -44,8 +44,8 @@ def choose(X: Any, y: np.ndarray, widths: Any, quick: bool) -> tuple[dict, dict,
     folds = 3 if quick else 5
     C = [1, 10, 100, 1000] if quick else [0.1, 1, 10, 100, 1000]
     svm = cached_grid_search(
-        X, y, C=C, gamma=gamma, cv=folds, solver="kernel_adatron", tol=0.1, epochs=10,
-        fit_intercept=True, random_state=0, refit=False,
+        X, y, C=C, gamma=gamma, cv=folds, solver="adatron", tol=0.1, max_iter=10,
+        random_state=0, refit=False,
     ).best_params_  # fmt: skip
     online = cached_grid_search(
         X, y, C=[0.01, 0.1, 1, 10, 100], gamma=gamma, cv=folds, solver="ol_svm",

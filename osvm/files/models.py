@@ -33,6 +33,7 @@ CLASSES = {
     "LinearNovelty": "osvm.linear",
     "LinearRegressor": "osvm.linear",
     "MultilabelClassifier": "osvm.linear",
+    "SVC": "osvm.kernel",
 }
 
 # Parameters of earlier formats that are gone and changed nothing about a trained model.
@@ -159,17 +160,21 @@ def _check_header(header: dict[str, Any]) -> None:
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """The model of a checked header."""
+    """The model of a checked header; its room knows the names of earlier files."""
     name = header["class"]
-    cls = getattr(import_module(CLASSES[name]), name)
+    room = import_module(CLASSES[name])
     try:
-        params = decode(header["params"])
+        params, state = decode(header["params"]), decode(header["state"])
+        own = _part(arrays, "model/")
+        if hasattr(room, "upgrade"):
+            name, params, state = room.upgrade(name, params, state, own)
+        cls = getattr(room, name)
         known = set(cls._get_param_names())
         unknown = sorted(set(params) - known - RETIRED)
         if unknown:
             raise ValueError(f"{name} has no parameter {unknown[0]!r}")
         model = cls(**{key: value for key, value in params.items() if key in known})
-        model._set_state(decode(header["state"]), _part(arrays, "model/"))
+        model._set_state(state, own)
     except RecursionError:
         raise ModelFileError("the header is nested too deeply") from None
     except (

@@ -1,17 +1,20 @@
-"""Kernel learners: classifier, regressor and novelty detector.
+"""Kernel learners: of a stream, and of a fixed training set.
 
-Source: Vishwanathan, Schraudolph, Smola, "Step Size Adaptation in Reproducing Kernel
-Hilbert Space" (JMLR 2006) for the bounded buffer (`solver="buffer"`).  One step is in
-`osvm/kernel/buffer/loop.pyx`; parts come from `osvm.losses`, `osvm.schedules`, `osvm.kernels`
-and `osvm.taxonomy`.  `SOLVERS` lists every way to learn.
+`KernelClassifier`, `KernelRegressor` and `KernelNovelty` learn one example at a time with a
+bounded expansion (Vishwanathan, Schraudolph, Smola, "Step Size Adaptation in Reproducing
+Kernel Hilbert Space", JMLR 2006; one step is in `osvm/kernel/buffer/loop.pyx`).  `SVC`
+learns a fixed training set to a tolerance (`osvm.solvers`).  Parts come from `osvm.losses`,
+`osvm.schedules`, `osvm.kernels` and `osvm.taxonomy`.
 """
 
-from osvm.kernel.classifier import SOLVERS, KernelClassifier
+from osvm.kernel.classifier import KernelClassifier
 from osvm.kernel.novelty import KernelNovelty
 from osvm.kernel.regressor import KernelRegressor
+from osvm.kernel.svc import SVC
+from osvm.kernel.upgrade import upgrade as upgrade  # for model files
 
-__all__ = ["SOLVERS", "KernelClassifier", "KernelNovelty", "KernelRegressor"]
+__all__ = ["SVC", "KernelClassifier", "KernelNovelty", "KernelRegressor"]
 
 # The room is the public address of its classes; one module holds each.
-for _class in (KernelClassifier, KernelNovelty, KernelRegressor):
+for _class in (SVC, KernelClassifier, KernelNovelty, KernelRegressor):
     _class.__module__ = __name__

@@ -1,7 +1,7 @@
-"""The kernel classifier: labels, weights, every way to learn.
+"""The kernel classifier of a stream: labels, weights, scores.
 
 Source: Vishwanathan, Schraudolph, Smola, "Step Size Adaptation in Reproducing Kernel
-Hilbert Space" (JMLR 2006) for the bounded buffer; `osvm.solvers` names those of the others.
+Hilbert Space" (JMLR 2006).
 """
 
 from __future__ import annotations
@@ -15,21 +15,12 @@ from osvm import losses
 from osvm._estimator.base import LabelIndex, RunningBalance, resolve_class_weight
 from osvm._estimator.compat import ClassifierMixin
 from osvm._input import validate
-from osvm.kernel.base import KernelEstimator, streaming
+from osvm.kernel.base import KernelEstimator
 from osvm.kernel.batch import Batch
-from osvm.kernel.buffer.solver import BufferSolver
-from osvm.kernel.cached import solvers
-from osvm.kernel.cached.learner import CachedLearner
 
-__all__ = ["SOLVERS", "KernelClassifier"]
+__all__ = ["KernelClassifier"]
 
 Array = npt.NDArray[Any]
-
-# Every way to learn a kernel classifier: name -> solver.
-SOLVERS: dict[str, BufferSolver | CachedLearner] = {
-    "buffer": BufferSolver(),
-    **{name: CachedLearner(solvers.get(name)) for name in solvers.names()},
-}
 
 
 class KernelClassifier(ClassifierMixin, KernelEstimator):
@@ -64,24 +55,15 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         the rows in the buffer.
     schedule : str or object, default "smd"
         The step size: "smd" (stochastic meta-descent), "inverse_sqrt", "inverse_time",
-        "bottou", "kecman", "constant".
+        "bottou", "kecman", "constant", or an object of :mod:`osvm.schedules` with
+        parameters of its own, e.g. ``schedules.SMD(mu=0.05, decay=0.9)``.  Every step size is
+        capped at ``1/reg``: beyond it, shrinking would flip the sign of f.
     eta0 : float, default 0.1
-        The first step size.
-    tau : float, optional
-        Of "inverse_sqrt".
-    mu, decay, eta_min, eta_max : float, optional
-        Of "smd": meta step size, memory of the trace (the paper's lambda), floor and cap
-        of the step size.  Every step size is capped at ``1/reg``: beyond it, shrinking
-        would flip the sign of f.
-    nu : float, optional
+        The first step size, of schedules that have one.
+    nu : float or NuTrick, optional
         The nu-trick: learn the margin, so that about this fraction of the examples
-        violates it.  For hinges; `reg` is 1.
-    epsilon0 : float, default 1.0
-        The margin to begin with, under `nu`.
-    eta0_epsilon : float, default 1.0
-        The first step size of the margin, which adapts by itself.
-    eta0_intercept : float, optional
-        The first step size of the intercept; `eta0` by default.
+        violates it.  For hinges; `reg` is 1.  :class:`osvm.losses.NuTrick` sets the margin
+        and the step size to begin with.
     fit_intercept : bool, default False
     epochs : int, default 5
         Passes over the data in `fit`.
@@ -94,24 +76,12 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         From :mod:`osvm.taxonomy`, for "graph_hinge" and `label_kernel="taxonomy"`.
     label_kernel : "delta", "taxonomy" or matrix, optional
         How outputs share what they learn; a matrix is ordered as `classes_`.
-    solver : str or object, default "buffer"
-        "buffer" learns a stream with a bounded expansion.  The others learn a fixed training
-        set and keep its outputs: "ol_svm", "norma_cached", "pegaz", "kernel_perceptron",
-        "ballseptron", "alma", "kernel_adatron", "lasvm", or an object of
-        :mod:`osvm.solvers`.  They read C (or reg), kernel, fit_intercept, epochs, shuffle,
-        class_weight and the three parameters below, and refuse those of "buffer".
     warm_start : bool, default False
         `fit` goes on from the present model.
     verbose : bool, default False
         Print progress at examples 1, 2, 4, 8, ...
     record : bool, default False
         Keep `history_`.
-    average : bool, default False
-        Predict by the average of the coefficients over all steps (cached outputs).
-    tol : float, optional
-        Largest violation that "kernel_adatron" and "lasvm" leave; 1e-3 by default.
-    cache_mb : float, default 200.0
-        Memory for kernel columns (cached outputs).
 
     Attributes
     ----------
@@ -123,6 +93,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     n_support_ : int
     t_ : int
         Examples seen.
+    n_iter_ : int
+        Passes over the rows that `fit` made.
     history_ : dict of arrays
         With `record`: "eta" (step size used), "loss" (before the update), "error"
         (running error of test-then-train), "support" (rows in the buffer), "epsilon"
@@ -156,7 +128,6 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         "graph_hinge",
         "softmax",
     )
-    _solvers = SOLVERS
 
     def __init__(
         self,
@@ -172,15 +143,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         eviction: str = "fifo",
         schedule: Any = "smd",
         eta0: float = 0.1,
-        tau: float | None = None,
-        mu: float | None = None,
-        decay: float | None = None,
-        eta_min: float | None = None,
-        eta_max: float | None = None,
-        nu: float | None = None,
-        epsilon0: float = 1.0,
-        eta0_epsilon: float = 1.0,
-        eta0_intercept: float | None = None,
+        nu: Any = None,
         fit_intercept: bool = False,
         epochs: int = 5,
         shuffle: bool = True,
@@ -188,13 +151,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         class_weight: Any = None,
         taxonomy: Any = None,
         label_kernel: Any = None,
-        solver: Any = "buffer",
         warm_start: bool = False,
         verbose: bool | int = False,
         record: bool = False,
-        average: bool = False,
-        tol: float | None = None,
-        cache_mb: float = 200.0,
     ) -> None:
         self.loss = loss
         self.reg = reg
@@ -207,15 +166,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         self.eviction = eviction
         self.schedule = schedule
         self.eta0 = eta0
-        self.tau = tau
-        self.mu = mu
-        self.decay = decay
-        self.eta_min = eta_min
-        self.eta_max = eta_max
         self.nu = nu
-        self.epsilon0 = epsilon0
-        self.eta0_epsilon = eta0_epsilon
-        self.eta0_intercept = eta0_intercept
         self.fit_intercept = fit_intercept
         self.epochs = epochs
         self.shuffle = shuffle
@@ -223,13 +174,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         self.class_weight = class_weight
         self.taxonomy = taxonomy
         self.label_kernel = label_kernel
-        self.solver = solver
         self.warm_start = warm_start
         self.verbose = verbose
         self.record = record
-        self.average = average
-        self.tol = tol
-        self.cache_mb = cache_mb
 
     # ---------------------------------------------------------------- learning
 
@@ -269,7 +216,6 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
             self._learn(X, batch, reset=True)
             return self
 
-    @streaming
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> KernelClassifier:
@@ -356,7 +302,10 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
 
     @property
     def predict_proba(self) -> Any:
-        """Probabilities of the classes, (n, K): losses "logistic" and "softmax" only."""
+        """Probabilities of the classes, (n, K), for losses that define them.
+
+        "logistic" and "softmax" do; `predict` gives the likeliest class.
+        """
         try:
             part = losses.get(self.loss)
         except (TypeError, ValueError) as error:
@@ -376,7 +325,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         p = np.asarray(part.probability(scores))
         if scores.shape[1] == 1:
             return np.hstack([1.0 - p, p]) if n_classes > 1 else np.ones((len(p), 1))
-        return p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        total = p.sum(axis=1, keepdims=True)
+        return np.divide(p, total, out=np.full_like(p, 1.0 / n_classes), where=total > 0)
 
     @property
     def predict_log_proba(self) -> Any:

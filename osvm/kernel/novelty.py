@@ -1,4 +1,4 @@
-"""Kernel novelty detection: one output, the bounded buffer only.
+"""Kernel novelty detection: one output.
 
 Source: Vishwanathan, Schraudolph, Smola, "Step Size Adaptation in Reproducing Kernel
 Hilbert Space" (JMLR 2006), sections 4 and 5.
@@ -15,7 +15,6 @@ from osvm._estimator.compat import OutlierMixin
 from osvm._input import validate
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.batch import Batch
-from osvm.kernel.buffer.solver import BufferSolver
 
 __all__ = ["KernelNovelty"]
 
@@ -30,18 +29,17 @@ class KernelNovelty(OutlierMixin, KernelEstimator):
 
     Parameters
     ----------
-    nu : float or None, default 0.1
+    nu : float, NuTrick or None, default 0.1
         Fraction of examples below the margin (then `reg` is 1); None keeps the margin at 1.
-    reg, C, kernel, gamma, degree, coef0, budget, eviction, schedule, eta0, tau, mu, decay, \
-eta_min, eta_max, epsilon0, eta0_epsilon, epochs, shuffle, random_state, warm_start, verbose, \
-record
+    reg, C, kernel, gamma, degree, coef0, budget, eviction, schedule, eta0, epochs, shuffle, \
+random_state, warm_start, verbose, record
         As for :class:`KernelClassifier`.
 
     Attributes
     ----------
     offset_ : float
         The margin: `decision_function` is `score_samples` minus it.
-    support_vectors_, dual_coef_, n_support_, t_, history_
+    support_vectors_, dual_coef_, n_support_, t_, n_iter_, history_
         As for :class:`KernelClassifier`; "error" is the running fraction of examples
         found novel, "prediction" is +1 or -1.
 
@@ -56,13 +54,11 @@ record
 
     _task = "novelty"
     _losses = ("novelty",)
-    _solvers = {"buffer": BufferSolver()}  # noqa: RUF012
     fit_intercept = False
-    eta0_intercept = None
 
     def __init__(
         self,
-        nu: float | None = 0.1,
+        nu: Any = 0.1,
         *,
         reg: float | None = None,
         C: float | None = None,
@@ -74,13 +70,6 @@ record
         eviction: str = "fifo",
         schedule: Any = "smd",
         eta0: float = 0.1,
-        tau: float | None = None,
-        mu: float | None = None,
-        decay: float | None = None,
-        eta_min: float | None = None,
-        eta_max: float | None = None,
-        epsilon0: float = 1.0,
-        eta0_epsilon: float = 1.0,
         epochs: int = 5,
         shuffle: bool = True,
         random_state: Any = None,
@@ -99,13 +88,6 @@ record
         self.eviction = eviction
         self.schedule = schedule
         self.eta0 = eta0
-        self.tau = tau
-        self.mu = mu
-        self.decay = decay
-        self.eta_min = eta_min
-        self.eta_max = eta_max
-        self.epsilon0 = epsilon0
-        self.eta0_epsilon = eta0_epsilon
         self.epochs = epochs
         self.shuffle = shuffle
         self.random_state = random_state

@@ -1,4 +1,4 @@
-"""Kernel regression: one output, the bounded buffer only.
+"""Kernel regression: one output.
 
 Source: Vishwanathan, Schraudolph, Smola, "Step Size Adaptation in Reproducing Kernel
 Hilbert Space" (JMLR 2006), sections 4 and 5.
@@ -14,7 +14,6 @@ from osvm._estimator.compat import RegressorMixin
 from osvm._input import validate
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.batch import Batch
-from osvm.kernel.buffer.solver import BufferSolver
 
 __all__ = ["KernelRegressor"]
 
@@ -29,14 +28,14 @@ class KernelRegressor(RegressorMixin, KernelEstimator):
     loss : str or object, default "epsilon_insensitive"
         "epsilon_insensitive", "huber", "squared", or a loss of your own; their
         parameters go into an object, e.g. ``osvm.losses.Huber(delta=0.5)``.
-    reg, C, kernel, gamma, degree, coef0, budget, eviction, schedule, eta0, tau, mu, decay, \
-eta_min, eta_max, eta0_intercept, epochs, shuffle, random_state, warm_start, verbose, record
+    reg, C, kernel, gamma, degree, coef0, budget, eviction, schedule, eta0, epochs, shuffle, \
+random_state, warm_start, verbose, record
         As for :class:`KernelClassifier`.
     fit_intercept : bool, default True
 
     Attributes
     ----------
-    support_vectors_, dual_coef_, intercept_, n_support_, t_
+    support_vectors_, dual_coef_, intercept_, n_support_, t_, n_iter_
         As for :class:`KernelClassifier`.
     history_ : dict of arrays
         With `record`; "error" is the running mean absolute error, "prediction" the
@@ -53,9 +52,7 @@ eta_min, eta_max, eta0_intercept, epochs, shuffle, random_state, warm_start, ver
 
     _task = "regress"
     _losses = ("epsilon_insensitive", "huber", "squared")
-    _solvers = {"buffer": BufferSolver()}  # noqa: RUF012
     nu = None
-    epsilon0 = eta0_epsilon = 1.0
 
     def __init__(
         self,
@@ -71,12 +68,6 @@ eta_min, eta_max, eta0_intercept, epochs, shuffle, random_state, warm_start, ver
         eviction: str = "fifo",
         schedule: Any = "smd",
         eta0: float = 0.1,
-        tau: float | None = None,
-        mu: float | None = None,
-        decay: float | None = None,
-        eta_min: float | None = None,
-        eta_max: float | None = None,
-        eta0_intercept: float | None = None,
         fit_intercept: bool = True,
         epochs: int = 5,
         shuffle: bool = True,
@@ -96,12 +87,6 @@ eta_min, eta_max, eta0_intercept, epochs, shuffle, random_state, warm_start, ver
         self.eviction = eviction
         self.schedule = schedule
         self.eta0 = eta0
-        self.tau = tau
-        self.mu = mu
-        self.decay = decay
-        self.eta_min = eta_min
-        self.eta_max = eta_max
-        self.eta0_intercept = eta0_intercept
         self.fit_intercept = fit_intercept
         self.epochs = epochs
         self.shuffle = shuffle

@@ -3,7 +3,7 @@
 Source: Gentile, "A new approximate maximal margin classification algorithm" (JMLR 2001), as
 surveyed by Vishwanathan, Schraudolph and Smola (JMLR 2006), section 3.  Large p suits targets
 that need few of many features.  The kernel form (p = 2 only) is solver "alma" of
-:class:`osvm.KernelClassifier`; `osvm.recipes.alma` gives either.
+:class:`osvm.SVC`; `osvm.recipes.alma` gives either.
 """
 
 from __future__ import annotations

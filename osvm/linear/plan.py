@@ -239,6 +239,8 @@ def resolve_plan(
         raise ValueError(f"callback must be callable or None, got {model.callback!r}")
     if isinstance(schedule, SMD):
         options.refuse("smd", options.asked(model))
+        if schedule.eta0_intercept is not None:
+            raise ValueError("smd: eta0_intercept is for kernel machines; leave it at None")
     if eta0 * reg > 1.0 and schedule.keeps_eta0:
         raise ValueError(
             f"eta0 * reg = {eta0 * reg:g} is more than 1, so that each step would flip the "

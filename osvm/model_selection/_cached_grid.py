@@ -14,6 +14,7 @@ Invariants
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -26,10 +27,13 @@ from numpy.typing import NDArray
 from osvm import kernels
 from osvm._input import validate
 from osvm._input.labels import LabelIndex, split_outputs
-from osvm._input.parameters import check_bool, check_integer, check_number, make_generator
+from osvm._input.parameters import check_integer, check_number
+from osvm.kernel import SVC
 from osvm.kernel.cached import solvers
-from osvm.kernel.cached.columns import Columns
 from osvm.kernel.cached.sequential import OnlineLoop
+from osvm.kernel.cached.task import Task
+from osvm.kernel.fixed_set import check_max_iter
+from osvm.kernel.options import refuse_foreign
 
 __all__ = ["CachedGridSearch", "cached_grid_search"]
 
@@ -49,7 +53,7 @@ class CachedGridSearch:
     best_params_ : dict
         With the largest mean score; the smallest C, then the first gamma, among equals.
     best_score_ : float
-    best_estimator_ : KernelClassifier or None
+    best_estimator_ : SVC or None
         Fitted on all rows with `refit`.
     seconds : array, shape (n_gamma,)
         Wall time of each kernel.
@@ -109,13 +113,10 @@ def cached_grid_search(
     kernel: str = "rbf",
     degree: int = 3,
     coef0: float = 0.0,
-    epochs: int = 1,
-    tol: float | None = None,
-    fit_intercept: bool = False,
-    average: bool = False,
-    shuffle: bool = True,
+    max_iter: int = -1,
+    tol: float = 1e-3,
     random_state: Any = None,
-    cache_mb: float = 200.0,
+    cache_size: float = 200,
     refit: bool = True,
     verbose: bool = False,
 ) -> CachedGridSearch:
@@ -131,9 +132,9 @@ def cached_grid_search(
         Number of stratified folds, an object with ``split(X, y)``, or pairs of index arrays
         (train, test).
     solver : str or object, default="ol_svm"
-        "ol_svm", "norma_cached", "pegaz" or "kernel_adatron".
-    kernel, degree, coef0, epochs, tol, fit_intercept, average, shuffle, random_state, cache_mb
-        As for :class:`osvm.KernelClassifier`.
+        "ol_svm", "norma", "pegaz" or "adatron", or an object of :mod:`osvm.solvers`.
+    kernel, degree, coef0, max_iter, tol, random_state, cache_size
+        As for :class:`osvm.SVC`.
     refit : bool, default=True
         Fit a classifier with the best parameters on all rows.
     verbose : bool, default=False
@@ -148,46 +149,35 @@ def cached_grid_search(
     >>> from osvm.datasets import make_chessboard
     >>> from osvm.model_selection import cached_grid_search
     >>> X, y = make_chessboard(600, random_state=0)
-    >>> found = cached_grid_search(X, y, C=[1, 10], gamma=[0.01, 3.0], cv=3, epochs=3,
+    >>> found = cached_grid_search(X, y, C=[1, 10], gamma=[0.01, 3.0], cv=3, max_iter=3,
     ...                            random_state=0, refit=False)
     >>> found.best_params_["gamma"], found.scores.shape
     (3.0, (2, 2, 3))
     """
     part = solvers.get(solver)
-    if part.name not in ("ol_svm", "norma_cached", "pegaz", "kernel_adatron"):
+    if part.name not in ("ol_svm", "norma", "pegaz", "adatron"):
         raise ValueError(f"solver {part.name!r} has no C to search over, or cannot share columns")
-    if average and part.name == "kernel_adatron":
-        raise ValueError("solver 'kernel_adatron' is searched without average")
-    if tol is not None and "tol" not in part.takes:
-        raise ValueError(f"solver {part.name!r} takes no tol")
-    source, rows, labels = validate.check_X_y(X, y, estimator_name="cached_grid_search")
+    assert isinstance(part, solvers.Sequential)
+    if part.average and part.name == "adatron":
+        raise ValueError("solver 'adatron' is searched without average")
+    model = SVC(kernel=kernel, degree=degree, coef0=coef0, max_iter=max_iter, tol=tol,
+                random_state=random_state, cache_size=cache_size, solver=part)  # fmt: skip
+    refuse_foreign(model, part)
+    _, rows, labels = validate.check_X_y(X, y, estimator_name="cached_grid_search")
     index = LabelIndex.of(labels)
     if len(index) < 2:
         raise ValueError("y holds one class only")
     codes = index.encode(labels)
     penalties = _numbers("C", C)
     gammas = _numbers("gamma", gamma)
-    rng = make_generator(random_state)
-    masks = _fold_masks(cv, rows, codes, rng)
-    check_integer("epochs", epochs, 1)
-    check_bool("shuffle", shuffle)
+    task = Task(rows, split_outputs(codes, len(index)), kernels.Linear(), rng=model._make_rng(),
+                max_iter=check_max_iter(max_iter), tol=check_number("tol", tol, 0, low_open=True),
+                cache_size=check_number("cache_size", cache_size, 0, low_open=True))  # fmt: skip
+    masks = _fold_masks(cv, rows, codes, task.rng)
     orders = [
-        rng.permutation(source.n_rows) if shuffle else np.arange(source.n_rows)
-        for _ in range(epochs)
+        task.order(part.shuffle) for _ in range(1 if part._in_sets() else part._passes(task))
     ]
-    plan = _Plan(
-        rows,
-        codes,
-        split_outputs(codes, len(index)),
-        masks,
-        penalties,
-        orders,
-        part,
-        bool(fit_intercept),
-        bool(average),
-        tol,
-        cache_mb,
-    )
+    plan = _Plan(task, codes, masks, penalties, orders, part)
     known = kernels.parameters(kernel)
     if "gamma" not in known:
         raise ValueError(f"kernel {kernel!r} has no gamma to search over")
@@ -202,22 +192,7 @@ def cached_grid_search(
             _report(g, gammas, penalties, scores, seconds)
     found = CachedGridSearch(penalties, gammas, scores, seconds)
     if refit:
-        from osvm.kernel import KernelClassifier
-
-        found.best_estimator_ = KernelClassifier(
-            solver=part,
-            kernel=kernel,
-            degree=degree,
-            coef0=coef0,
-            epochs=epochs,
-            tol=tol,
-            fit_intercept=fit_intercept,
-            average=average,
-            shuffle=shuffle,
-            random_state=random_state,
-            cache_mb=cache_mb,
-            **found.best_params_,
-        ).fit(X, y)
+        found.best_estimator_ = model.set_params(**found.best_params_).fit(X, y)
     return found
 
 
@@ -225,21 +200,21 @@ def cached_grid_search(
 class _Plan:
     """Everything but the kernel."""
 
-    rows: Any
+    task: Task
     codes: Array
-    Y: Array  # (n_classes or 1, n)
     masks: Array  # (n_folds, n): the training rows
     penalties: Array
-    orders: list[Array]
-    part: solvers.CachedSolver
-    bias: bool
-    average: bool
-    tol: float | None
-    cache_mb: float
+    orders: list[Array]  # one for each pass; the first alone for working sets
+    part: solvers.Sequential
+
+    @property
+    def Y(self) -> Array:
+        """(n_classes or 1, n)"""
+        return self.task.Y
 
     def score(self, kernel: kernels.Kernel) -> Array:
         """(n_C, n_folds) accuracies on held-out rows."""
-        if isinstance(self.part, solvers.Adatron) and self.part.selection != "order":
+        if self.part._in_sets():
             return self._score_sets(kernel)
         outputs = self._online_outputs(kernel)
         scores = np.empty((len(self.penalties), len(self.masks)))
@@ -258,7 +233,6 @@ class _Plan:
 
     def _online_outputs(self, kernel: kernels.Kernel) -> Array:
         """(n_C, n_folds, n_classes, n) outputs; all learnt in the same passes."""
-        assert isinstance(self.part, solvers.Sequential)
         n_C, n_folds, n_out = len(self.penalties), len(self.masks), len(self.Y)
         n = self.Y.shape[1]
         Y = np.tile(self.Y, (n_C * n_folds, 1))
@@ -266,13 +240,9 @@ class _Plan:
         C = np.repeat(self.penalties, n_folds * n_out)
         rule, numbers = self.part._rule()
         options: dict[str, Any] = dict(numbers)
-        offset = 1.0 if self.bias and rule == "adatron" else 0.0
-        columns = Columns(
-            self.rows,
-            kernel,
-            dtype=self.part.dtype,
-            cache_mb=self.cache_mb,
-            offset=offset,
+        columns = dataclasses.replace(self.task, kernel=kernel).columns(
+            self.part.dtype,
+            offset=self.part._offset(),
             max_columns=1 if len(self.orders) == 1 else None,
         )
         loop = OnlineLoop(
@@ -281,8 +251,8 @@ class _Plan:
             rule,
             C,
             mask=mask,
-            bias=self.bias and not offset,
-            average=self.average,
+            bias=self.part._bias(),
+            average=self.part.average,
             **options,
         )
         for order in self.orders:
@@ -290,7 +260,7 @@ class _Plan:
             if changes == 0 and self.part.stops_early:
                 break  # no later epoch would change any model
         outputs = loop.outputs_
-        if self.average:  # the outputs kept are those of the last coefficients
+        if self.part.average:  # the outputs kept are those of the last coefficients
             outputs = np.zeros_like(outputs)
             alpha = loop.alpha_
             used = np.flatnonzero(alpha.any(axis=0))
@@ -302,16 +272,9 @@ class _Plan:
     def _score_sets(self, kernel: kernels.Kernel) -> Array:
         """The adatron on working sets: columns shared by the cache, C by C from the last."""
         assert isinstance(self.part, solvers.Adatron)
-        single = self.part.selection == "largest"
         order = self.orders[0]
-        offset = 1.0 if self.bias and single else 0.0
-        columns = Columns(
-            self.rows,
-            kernel,
-            dtype=self.part.dtype,
-            cache_mb=self.cache_mb,
-            offset=offset,
-            order=order,
+        columns = dataclasses.replace(self.task, kernel=kernel).columns(
+            self.part.dtype, offset=self.part._offset(), order=order
         )
         scores = np.empty((len(self.penalties), len(self.masks)))
         rising = np.argsort(self.penalties, kind="stable")
@@ -320,15 +283,12 @@ class _Plan:
             for c in rising:
                 outputs = np.empty(self.Y.shape)
                 for q, y in enumerate(self.Y):
-                    machine, _ = solvers.solve_sets(
+                    machine, _ = self.part.solve_one(
                         columns,
                         y[order],
                         self.penalties[c] * mask[order],
-                        bias=self.bias and not single,
-                        size=1 if single else self.part.working_set,
-                        tol=1e-3 if self.tol is None else self.tol,
-                        epochs=len(self.orders),
-                        grow=not single,
+                        tol=self.task.tol,
+                        passes=self.part._passes(self.task),
                         start=before[q],
                     )
                     before[q] = machine.alpha_

@@ -1,17 +1,18 @@
-"""Kernel learners over a fixed training set with cached outputs, as configured classifiers.
+"""Kernel learners over a fixed training set with cached outputs, as configured `SVC`s.
 
 (4) Vishwanathan, Schraudolph, Smola, "Step Size Adaptation in RKHS" (JMLR 2006), section 3,
 which surveys the perceptron family; (5) Kecman and Melki, "Fast online algorithms for support
-vector machines".  Every recipe takes further parameters of `KernelClassifier` as keywords,
-and `dtype` of the kernel columns ("float32" or "float64").
+vector machines".  Every recipe returns an `osvm.SVC` and takes further parameters of it, and
+of its solver (`dtype`, `shuffle`, `average`, `record`, `keep_outputs`), as keywords.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from osvm import solvers
-from osvm.kernel import KernelClassifier
+from osvm.kernel import SVC
 from osvm.linear.alma import AlmaClassifier
 
 __all__ = [
@@ -31,11 +32,11 @@ def ol_svm(
     C: float = 1.0,
     kernel: Any = "rbf",
     gamma: float | str = "scale",
-    epochs: int = 1,
+    max_iter: int = 1,
     regularized: bool = False,
     fit_intercept: bool = False,
     **options: Any,
-) -> KernelClassifier:
+) -> SVC:
     """OL SVM of Kecman and Melki: a kernel column is touched only when its row violates.
 
     Source (5), list 3b, or 3a with ``regularized=True`` (with the branch of the
@@ -45,15 +46,15 @@ def ol_svm(
     Parameters
     ----------
     C : float
-    kernel, gamma : as for KernelClassifier
-    epochs : int
+    kernel, gamma : as for SVC
+    max_iter : int
         Passes over the rows; learning ends after one that changes nothing.
     regularized : bool
         Shrink the coefficient of the visited row.
     fit_intercept : bool
         Learn an offset by the same steps, (6) and (7).
     **options
-        Further parameters of `KernelClassifier`: average, shuffle, random_state, cache_mb.
+        Further parameters of `SVC` and of :class:`osvm.solvers.OlSvm`.
 
     Examples
     --------
@@ -63,14 +64,14 @@ def ol_svm(
     >>> recipes.ol_svm(C=1.0, gamma=0.5).fit(X, y).score(X, y) > 0.85
     True
     """
-    return _classifier(
-        solvers.OlSvm(**_own(options, regularized=regularized)),
+    return _svc(
+        solvers.OlSvm,
         options,
+        {"regularized": regularized, "fit_intercept": fit_intercept},
         C=C,
         kernel=kernel,
         gamma=gamma,
-        epochs=epochs,
-        fit_intercept=fit_intercept,
+        max_iter=max_iter,
     )
 
 
@@ -78,23 +79,23 @@ def norma_cached(
     C: float = 1.0,
     kernel: Any = "rbf",
     gamma: float | str = "scale",
-    epochs: int = 1,
+    max_iter: int = 1,
     printed: bool = False,
     fit_intercept: bool = False,
     **options: Any,
-) -> KernelClassifier:
+) -> SVC:
     """NORMA as list 1 of source (5), with cached outputs and the shrink as a scalar.
 
     The subgradient step (all coefficients shrink, eta y is added to the visited one); with
     ``printed=True`` the list as printed, which overwrites the visited coefficient and does
-    not shrink it.  Sets solver="norma_cached", shuffle=False.
+    not shrink it.  Sets solver="norma", shuffle=False.
 
     Parameters
     ----------
-    C, kernel, gamma, epochs, fit_intercept : as for `ol_svm`
+    C, kernel, gamma, max_iter, fit_intercept : as for `ol_svm`
     printed : bool
     **options
-        Further parameters of `KernelClassifier`.
+        Further parameters of `SVC` and its solver.
 
     Examples
     --------
@@ -104,14 +105,14 @@ def norma_cached(
     >>> recipes.norma_cached(gamma=0.5).fit(X, y).score(X, y) > 0.85
     True
     """
-    return _classifier(
-        solvers.CachedNorma(**_own(options, printed=printed)),
+    return _svc(
+        solvers.Norma,
         options,
+        {"printed": printed, "fit_intercept": fit_intercept},
         C=C,
         kernel=kernel,
         gamma=gamma,
-        epochs=epochs,
-        fit_intercept=fit_intercept,
+        max_iter=max_iter,
     )
 
 
@@ -119,19 +120,19 @@ def pegaz(
     C: float = 1.0,
     kernel: Any = "rbf",
     gamma: float | str = "scale",
-    epochs: int = 1,
+    max_iter: int = 1,
     fit_intercept: bool = False,
     **options: Any,
-) -> KernelClassifier:
+) -> SVC:
     """Pegaz, list 2 of source (5): alpha = eta beta, where beta counts violations.
 
     Sets solver="pegaz", shuffle=False.
 
     Parameters
     ----------
-    C, kernel, gamma, epochs, fit_intercept : as for `ol_svm`
+    C, kernel, gamma, max_iter, fit_intercept : as for `ol_svm`
     **options
-        Further parameters of `KernelClassifier`.
+        Further parameters of `SVC` and its solver.
 
     Examples
     --------
@@ -141,70 +142,72 @@ def pegaz(
     >>> recipes.pegaz(gamma=0.5).fit(X, y).score(X, y) > 0.85
     True
     """
-    return _classifier(
-        solvers.Pegaz(**_own(options)),
+    return _svc(
+        solvers.Pegaz,
         options,
+        {"fit_intercept": fit_intercept},
         C=C,
         kernel=kernel,
         gamma=gamma,
-        epochs=epochs,
-        fit_intercept=fit_intercept,
+        max_iter=max_iter,
     )
 
 
 def kernel_perceptron(
     kernel: Any = "rbf",
     gamma: float | str = "scale",
-    epochs: int = 1,
+    max_iter: int = 1,
     fit_intercept: bool = False,
     **options: Any,
-) -> KernelClassifier:
+) -> SVC:
     """Kernel perceptron: a mistake (a score of 0 is one) adds y to the row's coefficient.
 
-    Source (4), section 3.  Sets solver="kernel_perceptron", shuffle=False.
+    Source (4), section 3.  Sets solver="perceptron", shuffle=False.
 
     Parameters
     ----------
-    kernel, gamma, epochs, fit_intercept : as for `ol_svm`
+    kernel, gamma, max_iter, fit_intercept : as for `ol_svm`
     **options
-        Further parameters of `KernelClassifier`.
+        Further parameters of `SVC` and its solver.
 
     Examples
     --------
     >>> from osvm import recipes
-    >>> recipes.kernel_perceptron(gamma=1.0).fit([[0.0], [1.0], [5.0]], [0, 0, 1]).n_support_
-    2
+    >>> model = recipes.kernel_perceptron(gamma=1.0).fit([[0.0], [1.0], [5.0]], [0, 0, 1])
+    >>> model.n_support_.tolist()
+    [1, 1]
     """
-    return _classifier(
-        solvers.Perceptron(**_own(options)),
+    return _svc(
+        solvers.Perceptron,
         options,
+        {"fit_intercept": fit_intercept},
         kernel=kernel,
         gamma=gamma,
-        epochs=epochs,
-        fit_intercept=fit_intercept,
+        max_iter=max_iter,
     )
 
 
 def voted_perceptron(
     kernel: Any = "rbf",
     gamma: float | str = "scale",
-    epochs: int = 1,
+    max_iter: int = 1,
     average: bool = False,
     fit_intercept: bool = False,
     **options: Any,
-) -> KernelClassifier:
+) -> SVC:
     """Voted perceptron: all iterates vote, each weighted by the steps it survived.
 
     Freund and Schapire (1999), in source (4), section 3; ``average=True`` adds the iterates'
-    scores instead of their signs.  Sets solver="kernel_perceptron", shuffle=False.
+    scores instead of their signs.  Sets solver="voted_perceptron", or
+    ``solvers.Perceptron(average=True)``, and shuffle=False.
 
     Parameters
     ----------
-    kernel, gamma, epochs, fit_intercept : as for `ol_svm`
+    kernel, gamma, max_iter, fit_intercept : as for `ol_svm`
     average : bool
         The averaged perceptron.
     **options
-        Further parameters of `KernelClassifier`.
+        Further parameters of `SVC` and its solver.
 
     Examples
     --------
@@ -214,13 +217,13 @@ def voted_perceptron(
     >>> recipes.voted_perceptron(gamma=0.5).fit(X, y).score(X, y) > 0.85
     True
     """
-    return _classifier(
-        solvers.Perceptron(**_own(options, combine="average" if average else "vote")),
+    return _svc(
+        solvers.Perceptron if average else solvers.VotedPerceptron,
         options,
+        {"average": average, "fit_intercept": fit_intercept},
         kernel=kernel,
         gamma=gamma,
-        epochs=epochs,
-        fit_intercept=fit_intercept,
+        max_iter=max_iter,
     )
 
 
@@ -228,25 +231,25 @@ def kernel_adatron(
     C: float = 1.0,
     kernel: Any = "rbf",
     gamma: float | str = "scale",
-    epochs: int = 100,
+    max_iter: int = -1,
     tol: float = 1e-3,
     selection: str = "blocks",
     eta: float | None = None,
     working_set: int = 128,
     fit_intercept: bool = True,
     **options: Any,
-) -> KernelClassifier:
+) -> SVC:
     """Kernel adatron: alpha_i <- clip(alpha_i + eta (1 - y_i o_i), 0, C).
 
     Friess, Cristianini and Campbell (1998), in source (4), section 3; all coefficients start
-    at 0.  It solves the support vector machine's own problem.  Sets solver="kernel_adatron",
-    shuffle=False.
+    at 0.  It solves the support vector machine's own problem.  Sets solver="adatron";
+    only ``selection="blocks"`` shuffles the rows.
 
     Parameters
     ----------
     C, kernel, gamma : as for `ol_svm`
-    epochs : int
-        Passes over the rows at most; with working sets, rows in sets over rows.
+    max_iter : int
+        Passes over the rows at most, -1 for no limit; with working sets, rows in sets over rows.
     tol : float
         Learning ends when no violation, abs(1 - y f), of a row that may move exceeds it.
     selection : {"blocks", "largest", "order"}
@@ -260,7 +263,7 @@ def kernel_adatron(
         With "blocks" the support vector machine's offset, and steps move weight between
         pairs of rows; otherwise that of a constant feature.
     **options
-        Further parameters of `KernelClassifier`.
+        Further parameters of `SVC` and its solver.
 
     Examples
     --------
@@ -270,15 +273,21 @@ def kernel_adatron(
     >>> recipes.kernel_adatron(C=1000, gamma=2.0).fit(X, y).score(X, y) > 0.98
     True
     """
-    return _classifier(
-        solvers.Adatron(**_own(options, selection=selection, eta=eta, working_set=working_set)),
+    return _svc(
+        solvers.Adatron,
         options,
+        {
+            "selection": selection,
+            "eta": eta,
+            "working_set": working_set,
+            "fit_intercept": fit_intercept,
+            "shuffle": selection == "blocks",
+        },
         C=C,
         kernel=kernel,
         gamma=gamma,
-        epochs=epochs,
+        max_iter=max_iter,
         tol=tol,
-        fit_intercept=fit_intercept,
     )
 
 
@@ -286,26 +295,26 @@ def lasvm(
     C: float = 1.0,
     kernel: Any = "rbf",
     gamma: float | str = "scale",
-    epochs: int = 1,
+    max_iter: int = 1,
     tol: float = 1e-3,
     finish: bool | str = "all",
     **options: Any,
-) -> KernelClassifier:
+) -> SVC:
     """LASVM: PROCESS each example, REPROCESS the active set, finish at the end.
 
     Bordes, Ertekin, Weston and Bottou (2005), in source (4), section 3.  Sets
-    solver="lasvm", fit_intercept=True, shuffle=False.
+    solver="lasvm", shuffle=False.
 
     Parameters
     ----------
-    C, kernel, gamma, epochs : as for `ol_svm`
+    C, kernel, gamma, max_iter : as for `ol_svm`
     tol : float
         A pair of rows violates when their gradients differ by more.
     finish : "all", "active" or False
         After each epoch, REPROCESS until no pair violates: of all rows, whose outputs are
         known, or of the active set only, as published.
     **options
-        Further parameters of `KernelClassifier`.
+        Further parameters of `SVC` and its solver.
 
     Examples
     --------
@@ -315,15 +324,15 @@ def lasvm(
     >>> recipes.lasvm(gamma=0.5).fit(X, y).score(X, y) > 0.85
     True
     """
-    return _classifier(
-        solvers.LaSvm(**_own(options, finish=finish)),
+    return _svc(
+        solvers.LaSvm,
         options,
+        {"finish": finish},
         C=C,
         kernel=kernel,
         gamma=gamma,
-        epochs=epochs,
+        max_iter=max_iter,
         tol=tol,
-        fit_intercept=True,
     )
 
 
@@ -331,9 +340,9 @@ def ballseptron(
     radius: float = 0.1,
     kernel: Any = "rbf",
     gamma: float | str = "scale",
-    epochs: int = 1,
+    max_iter: int = 1,
     **options: Any,
-) -> KernelClassifier:
+) -> SVC:
     """Ballseptron: if the ball around a row meets the boundary, learn its worst point.
 
     Shalev-Shwartz and Singer (2005), in source (4), section 3: when y w.x < r ||w||, the
@@ -343,24 +352,25 @@ def ballseptron(
     ----------
     radius : float
         r, in the kernel's space.
-    kernel, gamma, epochs : as for `ol_svm`
+    kernel, gamma, max_iter : as for `ol_svm`
     **options
-        Further parameters of `KernelClassifier`.
+        Further parameters of `SVC` and its solver.
 
     Examples
     --------
     >>> from osvm import recipes
     >>> from osvm.datasets import make_two_normals
     >>> X, y = make_two_normals(400, random_state=0)
-    >>> recipes.ballseptron(0.05, gamma=0.5, epochs=2).fit(X, y).score(X, y) > 0.8
+    >>> recipes.ballseptron(0.05, gamma=0.5, max_iter=2).fit(X, y).score(X, y) > 0.8
     True
     """
-    return _classifier(
-        solvers.Ballseptron(**_own(options, radius=radius)),
+    return _svc(
+        solvers.Ballseptron,
         options,
+        {"radius": radius},
         kernel=kernel,
         gamma=gamma,
-        epochs=epochs,
+        max_iter=max_iter,
     )
 
 
@@ -373,7 +383,7 @@ def alma(
     margin: float | None = None,
     step: float | None = None,
     **options: Any,
-) -> KernelClassifier | AlmaClassifier:
+) -> SVC | AlmaClassifier:
     """ALMA_p: perceptron steps towards (1 - slack) of the largest p-norm margin.
 
     Gentile (2001), in source (4), section 3.  Linear on sparse or dense rows for any p of at
@@ -387,11 +397,13 @@ def alma(
         Gentile's alpha, in (0, 1].
     kernel : str, object or callable, optional
         None is linear, with weights.
-    gamma, epochs : as for `ol_svm`
+    gamma : as for `ol_svm`
+    epochs : int
+        Passes over the rows; `max_iter` of `SVC` with a kernel.
     margin, step : float, optional
         Gentile's B and C; sqrt(8)/slack and sqrt(2) by default.
     **options
-        Further parameters of `AlmaClassifier` or, with a kernel, of `KernelClassifier`.
+        Further parameters of `AlmaClassifier` or, with a kernel, of `SVC`.
 
     Examples
     --------
@@ -405,22 +417,20 @@ def alma(
         return AlmaClassifier(p=p, slack=slack, margin=margin, step=step, epochs=epochs, **options)
     if p != 2.0:
         raise ValueError("ALMA has a kernel form for p = 2 only")
-    return _classifier(
-        solvers.Alma(**_own(options, slack=slack, margin=margin, step=step)),
+    return _svc(
+        solvers.Alma,
         options,
+        {"slack": slack, "margin": margin, "step": step},
         kernel=kernel,
         gamma=gamma,
-        epochs=epochs,
+        max_iter=epochs,
     )
 
 
-def _own(options: dict[str, Any], **parameters: Any) -> dict[str, Any]:
-    """The solver's parameters; takes those that all solvers have out of the options."""
-    for name in ("dtype", "keep_outputs"):
-        if name in options:
-            parameters[name] = options.pop(name)
-    return parameters
-
-
-def _classifier(part: Any, options: dict[str, Any], **parameters: Any) -> KernelClassifier:
-    return KernelClassifier(solver=part, **{"shuffle": False, **parameters, **options})
+def _svc(
+    solver: type[solvers.CachedSolver], options: dict[str, Any], own: dict[str, Any], **svc: Any
+) -> SVC:
+    """An `SVC` whose solver has `own` parameters; options go to the one that knows them."""
+    known = {field.name for field in dataclasses.fields(solver)}
+    own = {"shuffle": False, **own, **{k: v for k, v in options.items() if k in known}}
+    return SVC(solver=solver(**own), **svc, **{k: v for k, v in options.items() if k not in known})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from osvm import losses, schedules
 from osvm.kernel import KernelClassifier, KernelNovelty
 
 __all__ = ["norma", "novelty_svmd", "nu_svmd", "svmd"]
@@ -21,7 +22,7 @@ def norma(
     gamma: float | str = "scale",
     budget: int | None = 512,
     loss: Any = "hinge",
-    nu: float | None = None,
+    nu: Any = None,
     fit_intercept: bool = False,
     epochs: int = 1,
     shuffle: bool = False,
@@ -30,7 +31,7 @@ def norma(
     """NORMA, the online SVM with a step size that decays.
 
     Source (4), section 4 and (62) with the eta0 that its print omits.  Sets
-    schedule="inverse_sqrt": ``eta = eta0 sqrt(tau/(tau + t))``.  The margin of the
+    ``schedule=InverseSqrt(tau)``: ``eta = eta0 sqrt(tau/(tau + t))``.  The margin of the
     nu-trick and the intercept take the same step size.
 
     Parameters
@@ -55,9 +56,8 @@ def norma(
     return KernelClassifier(
         loss=loss,
         reg=reg,
-        schedule="inverse_sqrt",
+        schedule=schedules.InverseSqrt(tau=tau),
         eta0=eta0,
-        tau=tau,
         kernel=kernel,
         gamma=gamma,
         budget=budget,
@@ -78,7 +78,7 @@ def svmd(
     gamma: float | str = "scale",
     budget: int | None = 512,
     loss: Any = "multiclass_hinge",
-    nu: float | None = None,
+    nu: Any = None,
     fit_intercept: bool = False,
     taxonomy: Any = None,
     epochs: int = 1,
@@ -87,8 +87,8 @@ def svmd(
 ) -> KernelClassifier:
     """SVMD, the online SVM whose step size adapts itself.
 
-    Source (4), Algorithm 2.  Sets schedule="smd".  `decay` is the paper's lambda, `reg`
-    its c.  ``loss="graph_hinge", label_kernel="taxonomy"`` with a `taxonomy` is the
+    Source (4), Algorithm 2.  Sets ``schedule=SMD(mu, decay)``.  `decay` is the paper's
+    lambda, `reg` its c.  ``loss="graph_hinge", label_kernel="taxonomy"`` with a `taxonomy` is the
     paper's section 6.4.
 
     Parameters
@@ -100,7 +100,7 @@ def svmd(
     kernel, gamma, budget, loss, nu, fit_intercept, taxonomy, epochs, shuffle
         As for `KernelClassifier`.
     **options
-        Further parameters of `KernelClassifier`.
+        Further parameters of `KernelClassifier` and of :class:`osvm.schedules.SMD`.
 
     Examples
     --------
@@ -114,10 +114,8 @@ def svmd(
     return KernelClassifier(
         loss=loss,
         reg=reg,
-        schedule="smd",
+        schedule=_smd(options, mu=mu, decay=decay),
         eta0=eta0,
-        mu=mu,
-        decay=decay,
         kernel=kernel,
         gamma=gamma,
         budget=budget,
@@ -144,8 +142,8 @@ def nu_svmd(
 ) -> KernelClassifier:
     """nu-SVMD: SVMD that learns its margin, so that a fraction nu violates it.
 
-    Source (4), section 5.4.2 with the settings of 6.1.1.  Sets schedule="smd", reg=1 and
-    the margin's step size to begin at 1.
+    Source (4), section 5.4.2 with the settings of 6.1.1.  Sets ``schedule=SMD(mu,
+    decay)``, reg=1 and the margin's step size to begin at 1.
 
     Parameters
     ----------
@@ -162,7 +160,7 @@ def nu_svmd(
     --------
     >>> from osvm import recipes
     >>> recipes.nu_svmd(nu=0.1).nu
-    0.1
+    NuTrick(nu=0.1, epsilon0=1.0, eta0=None)
     """
     return svmd(
         eta0=eta0,
@@ -172,14 +170,13 @@ def nu_svmd(
         gamma=gamma,
         budget=budget,
         loss=loss,
-        nu=nu,
-        epsilon0=epsilon0,
+        nu=losses.NuTrick(nu, epsilon0=epsilon0),
         **options,
     )
 
 
 def novelty_svmd(
-    nu: float | None = None,
+    nu: Any = None,
     reg: float | None = None,
     eta0: float = 1.0,
     mu: float = 1.0,
@@ -193,7 +190,7 @@ def novelty_svmd(
 ) -> KernelNovelty:
     """SVMD for novelty detection, whose step size rises when the data change.
 
-    Source (4), section 6.2.2 (mu = decay = 1).  Sets schedule="smd".
+    Source (4), section 6.2.2 (mu = decay = 1).  Sets ``schedule=SMD(mu, decay)``.
 
     Parameters
     ----------
@@ -204,7 +201,7 @@ def novelty_svmd(
     kernel, gamma, budget, epochs, shuffle
         As for `KernelNovelty`.
     **options
-        Further parameters of `KernelNovelty`.
+        Further parameters of `KernelNovelty` and of :class:`osvm.schedules.SMD`.
 
     Examples
     --------
@@ -218,10 +215,8 @@ def novelty_svmd(
     return KernelNovelty(
         nu=nu,
         reg=reg,
-        schedule="smd",
+        schedule=_smd(options, mu=mu, decay=decay),
         eta0=eta0,
-        mu=mu,
-        decay=decay,
         kernel=kernel,
         gamma=gamma,
         budget=budget,
@@ -229,3 +224,11 @@ def novelty_svmd(
         shuffle=shuffle,
         **options,
     )
+
+
+def _smd(options: dict[str, Any], **own: Any) -> schedules.SMD:
+    """The schedule; takes its parameters out of the options."""
+    for name in ("eta_min", "eta_max", "eta0_intercept"):
+        if name in options:
+            own[name] = options.pop(name)
+    return schedules.SMD(**own)

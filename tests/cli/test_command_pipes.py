@@ -168,7 +168,7 @@ def test_closed_streams(folder):
         (["train", "a.svm", "-m", "x", "--memory-mb", "-1"], 2, "negative"),
         (["train", "a.svm", "-m", "x", "--stream", "--epochs", "0"], 1, "epochs must be"),
         (["evaluate", "a.svm", "--window", "0"], 2, "less than 1"),
-        (["train", "a.svm", "-m", "x", "--estimator", "KernelClassifier", "--solver", "ol_svm",
+        (["train", "a.svm", "-m", "x", "--estimator", "SVC", "--solver", "ol_svm",
           "--stream"], 1, "learns a fixed training set"),
         (["train", "huge.svm", "-m", "x", "--dtype", "float64"], 1, "row"),
         (["train", "sets.svm", "-m", "x"], 1, "(--multilabel)"),

@@ -438,6 +438,7 @@ ESTIMATORS = [
     "KernelClassifier",
     "KernelRegressor",
     "KernelNovelty",
+    "SVC",
     "MultilabelClassifier",
     "AlmaClassifier",
 ]

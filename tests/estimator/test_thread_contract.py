@@ -103,11 +103,10 @@ LABEL_SETS = {
 
 def fixed(name):
     """A model of a fixed training set."""
-    bias = name == "lasvm"
-    return kernel(solver=name, gamma=0.1, random_state=0, fit_intercept=bias)
+    return osvm.SVC(solver=name, gamma=0.1, random_state=0)
 
 
-FIXED = ["ol_svm", "norma_cached", "pegaz", "kernel_perceptron", "kernel_adatron", "lasvm"]
+FIXED = ["ol_svm", "norma", "pegaz", "perceptron", "voted_perceptron", "adatron", "lasvm"]
 
 
 class Case:

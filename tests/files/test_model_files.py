@@ -49,7 +49,8 @@ MODELS = {
     "alma": (AlmaClassifier(p=3.0, **SETS), SIGN),
     "kernel-binary": (osvm.KernelClassifier(budget=5, gamma=1.0, **SETS), SIGN),
     "kernel-multi": (osvm.KernelClassifier("softmax", budget=5, kernel="linear", **SETS), THREE),
-    "kernel-cached": (osvm.KernelClassifier(solver="ol_svm", C=1.0, gamma=1.0, **SETS), SIGN),
+    "kernel-cached": (osvm.SVC(solver="ol_svm", gamma=1.0, max_iter=2, random_state=3), SIGN),
+    "svc": (osvm.SVC(gamma=1.0, probability=True), THREE),
     "kernel-regressor": (osvm.KernelRegressor(budget=5, gamma=1.0, **SETS), NUMBER),
     "kernel-novelty": (osvm.KernelNovelty(budget=5, gamma=1.0, **SETS), None),
 }  # fmt: skip
@@ -73,7 +74,9 @@ def recorded():
 @pytest.mark.parametrize(("path", "record"), recorded())
 def test_old_files_load_and_predict(path, record):
     model = osvm.load(path)
-    assert type(model).__name__ == record["class"]
+    # `SVC` was KernelClassifier(solver=...) once
+    renamed = {"format1-kernel-cached": "SVC"}
+    assert type(model).__name__ == renamed.get(path.stem, record["class"])
     assert model.t_ == record["t"]
     np.testing.assert_allclose(scores(model), record["scores"], rtol=1e-6, atol=1e-9)
     found, expected = model.predict(X).tolist(), record["predictions"]

@@ -15,11 +15,10 @@ import pytest
 from scipy.sparse import csr_array
 
 import osvm
-from osvm import io
+from osvm import io, solvers
 from osvm._estimator.base import OnlineEstimator
 from osvm.files.archive import DIGEST, npy_prefix
 from osvm.files.encoding import decode, encode
-from osvm.kernel import SOLVERS
 
 rng = np.random.default_rng(0)
 X = csr_array(rng.normal(size=(60, 12)) * (rng.random((60, 12)) < 0.4))
@@ -54,9 +53,8 @@ VARIANTS = [
     ("KernelClassifier", "binary", {}),
     ("KernelClassifier", "binary", {"nu": 0.2, "schedule": "inverse_sqrt"}),
     ("KernelClassifier", "multi", {"budget": 10}),
-    *(("KernelClassifier", "binary", {"solver": name, "fit_intercept": name == "lasvm"})
-      for name in SOLVERS if name != "buffer"),
-    ("KernelClassifier", "multi", {"solver": "ol_svm"}),
+    *(("SVC", "binary", {"solver": name}) for name in solvers.names()),
+    ("SVC", "multi", {"solver": "ol_svm"}),
     ("KernelRegressor", "number", {}),
     ("KernelRegressor", "number", {"schedule": "constant", "budget": 10}),
     ("KernelNovelty", None, {}),

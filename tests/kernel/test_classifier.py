@@ -28,6 +28,9 @@ def make_model(**options):
         "gamma": 0.2, "eta0": 0.2, "mu": 0.05, "reg": 1e-3, "budget": 50, "random_state": 0,
         **options,
     }  # fmt: skip
+    names = ("mu", "decay", "eta_min", "eta_max", "eta0_intercept")
+    smd = {name: options.pop(name) for name in names if name in options}
+    options.setdefault("schedule", osvm.schedules.SMD(**smd))
     return osvm.KernelClassifier(options.pop("loss", "multiclass_hinge"), **options)
 
 
@@ -118,7 +121,7 @@ def test_binary_model_that_grows_predicts_as_before():
     from osvm.kernel.buffer.solver import _grow
 
     plan = model._machine._plan
-    _grow(model._machine.state, 3, plan, 0.1)
+    _grow(model._machine.state, 3, plan)
     scores = model._machine.decision(osvm._input.rows.RowSource.dense(X))
     np.testing.assert_allclose(scores[:, 1], before, rtol=1e-12)
     np.testing.assert_allclose(scores[:, 0], -before, rtol=1e-12)
@@ -224,18 +227,21 @@ def test_an_error_leaves_the_model_as_it_was():
         ({"loss": "squared"}, "loss must be one of"),
         ({"eviction": "lru"}, "eviction must be one of"),
         ({"budget": 0}, "budget"),
-        ({"schedule": "constant", "mu": 0.1}, "no parameter 'mu'"),
+        ({"schedule": "kecman", "C": 1.0, "eta0": 0.3}, "eta0 is read with a schedule with eta0"),
+        ({"schedule": osvm.schedules.SMD(per_coordinate=True)}, "linear models"),
+        ({"eta0_intercept": 0.1}, "needs fit_intercept=True"),
+        ({"taxonomy": taxonomy.from_paths(["a/b", "a/c"])}, "taxonomy is read with"),
+        ({"nu": 1.5, "loss": "hinge"}, "nu must be"),
+        ({"nu": osvm.losses.NuTrick(0.1, eta0=0.5), "schedule": "constant"}, "takes that of f"),
         ({"loss": "graph_hinge"}, "taxonomy"),
         ({"loss": "hinge", "label_kernel": np.eye(2)}, "shape"),
         ({"label_kernel": -np.eye(3)}, "positive semi-definite"),
-        ({"solver": "newton"}, "solver must be one of"),
-        ({"decay": 1.5}, "decay"),
         ({"epochs": 0}, "epochs"),
     ],
 )
 def test_parameters_are_checked(options, text):
     X, y = make_data()
-    options = {"reg": None, "mu": None, **options}
+    options = {"reg": None, **options}
     with pytest.raises((ValueError, TypeError), match=text):
         make_model(**options).fit(X, y)
 
@@ -243,11 +249,11 @@ def test_parameters_are_checked(options, text):
 def test_what_a_stream_cannot_change():
     X, y = make_data()
     model = make_model().partial_fit(X, y)
-    for change in ({"budget": 10}, {"gamma": 2.0}, {"schedule": "constant", "mu": None}):
+    for change in ({"budget": 10}, {"gamma": 2.0}, {"schedule": "constant"}):
         other = pickle.loads(pickle.dumps(model)).set_params(**change)
         with pytest.raises(ValueError, match="use fit"):
             other.partial_fit(X, y)
-    model.set_params(mu=0.5).partial_fit(X, y)
+    model.set_params(schedule=osvm.schedules.SMD(mu=0.5)).partial_fit(X, y)
     assert model.t_ == 2 * N
 
 
@@ -356,7 +362,7 @@ def test_floor_and_cap_of_the_step_size():
     eta = model.history_["eta"]
     assert eta.max() <= 2.0
     assert eta.min() >= 1e-3
-    norma = make_model(loss="hinge", reg=0.5, eta0=10.0, schedule="constant", mu=None, record=True)
+    norma = make_model(loss="hinge", reg=0.5, eta0=10.0, schedule="constant", record=True)
     assert norma.partial_fit(X, y).history_["eta"].max() == 2.0
 
 

@@ -1,4 +1,4 @@
-"""solver="buffer": NORMA and SVMD on a bounded kernel expansion.
+"""NORMA and SVMD on a bounded kernel expansion.
 
 Follows Vishwanathan, Schraudolph, Smola (JMLR 2006); the step is in
 `osvm/kernel/buffer/loop.pyx`.  This file turns an estimator's parameters into the parts that
@@ -32,6 +32,7 @@ from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.loop import learn
 from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
+from osvm.kernel.options import refuse_unread
 from osvm.kernels import from_config as kernel_from_config
 from osvm.taxonomy import Taxonomy
 
@@ -48,19 +49,19 @@ class _Plan:
     values: tuple[Any, ...]  # the parameters
     loss_part: Any
     multi: bool
-    nu: float | None
+    nu: losses.NuTrick | None
     reg: float
     offset: bool
     schedule: schedules.Schedule
     step: StepSpec
     loss: LossSpec
+    eta_intercept: float  # the first step size of the intercept
     label_kernel: Array | None = None
 
 
 _NAMES = (
     "loss", "reg", "C", "kernel", "gamma", "degree", "coef0", "budget", "eviction", "schedule",
-    "eta0", "tau", "mu", "decay", "eta_min", "eta_max", "nu", "epsilon0", "eta0_epsilon",
-    "eta0_intercept", "fit_intercept", "taxonomy", "label_kernel", "record",
+    "eta0", "nu", "fit_intercept", "taxonomy", "label_kernel", "record",
 )  # fmt: skip
 
 
@@ -131,8 +132,9 @@ class BufferSolver:
                 learn(
                     state, batch.source, plan.loss, plan.step, task=batch.task, reg=plan.reg,
                     labels=batch.labels, targets=batch.targets, weights=batch.weights,
-                    order=order, nu=plan.nu, offset=plan.offset, first_id=first_id,
-                    history=history, record=machine._recorded, start=start, stop=stop,
+                    order=order, nu=None if plan.nu is None else plan.nu.nu,
+                    offset=plan.offset, first_id=first_id, history=history,
+                    record=machine._recorded, start=start, stop=stop,
                 )  # fmt: skip
             except FloatingPointError as error:
                 raise ValueError(
@@ -179,10 +181,11 @@ class BufferSolver:
             label_kernel=plan.label_kernel,
         )
         state.eta = plan.step.eta if plan.schedule.name == "smd" else plan.step.next(1.0)
+        state.eta_epsilon = 1.0
         if plan.nu is not None:
-            state.epsilon = check_number("epsilon0", model.epsilon0, 0.0, low_open=True)
-        state.eta_epsilon = check_number("eta0_epsilon", model.eta0_epsilon, 0.0, low_open=True)
-        state.eta_intercept[:] = _eta_intercept(model)
+            state.epsilon = float(plan.nu.epsilon0)
+            state.eta_epsilon = float(plan.nu.eta0 or 1.0)
+        state.eta_intercept[:] = plan.eta_intercept
         record = check_bool("record", model.record)
         generator = make_generator(getattr(model, "random_state", None))
         machine = BufferMachine(state, kernel, plan.reg, generator, record)
@@ -207,7 +210,7 @@ class BufferSolver:
             outputs = _count_outputs(plan, batch)
             if outputs != machine.n_outputs:
                 machine = copy_machine(machine)
-                _grow(machine.state, outputs, plan, _eta_intercept(model))
+                _grow(machine.state, outputs, plan)
             elif not _same(machine.state.label_kernel, plan.label_kernel):
                 machine = copy_machine(machine)
                 machine.state.set_label_kernel(plan.label_kernel)
@@ -244,7 +247,8 @@ def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = N
     part = losses.get(getattr(model, "loss", "novelty"))
     if part.name in losses.names():
         check_choice("loss", part.name, model._losses)
-    nu = check_number("nu", model.nu, 0.0, 1.0, low_open=True, high_open=True, none=True)
+    schedule = _schedule(model)
+    nu = _nu_trick(model.nu, schedule)
     if nu is not None:
         if part.name not in _WITH_MARGIN:
             raise ValueError(
@@ -255,7 +259,7 @@ def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = N
         reg = 1.0
     elif reg is None or model.C is None:
         reg = resolve_reg(model.reg, model.C, n_rows)
-    schedule = _schedule(model)
+    refuse_unread(model, part, schedule)
     plan = _Plan(
         values=tuple(map(model.__dict__.get, _NAMES)),
         loss_part=part,
@@ -266,6 +270,7 @@ def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = N
         schedule=schedule,
         step=schedule.spec(reg=reg, C=model.C, eta0=model.eta0, t0=0.0),
         loss=_loss_spec(model, part, batch),
+        eta_intercept=float(getattr(schedule, "eta0_intercept", None) or model.eta0),
     )
     if batch.index is not None:
         plan.label_kernel = _label_kernel(model, batch.index, _count_outputs(plan, batch))
@@ -280,17 +285,29 @@ def _loss_spec(model: Any, part: Any, batch: Batch) -> LossSpec:
 
 
 def _schedule(model: Any) -> schedules.Schedule:
-    """The schedule with the parameters of the estimator that were given."""
-    given = {name: getattr(model, name) for name in ("tau", "mu", "decay", "eta_min", "eta_max")}
-    given = {name: value for name, value in given.items() if value is not None}
-    cap = given.get("eta_max")
+    """The schedule, checked."""
+    check_number("eta0", model.eta0, 0.0, low_open=True)
     schedule = schedules.get(model.schedule)
-    if schedule.name != "smd" and cap is not None:
-        raise ValueError("eta_max is for schedule='smd'; other schedules are capped at 1/reg")
-    schedule = schedules.get(schedule, **given)
     if getattr(schedule, "per_coordinate", False):
         raise ValueError("smd: per_coordinate is for linear models; a kernel machine has one eta")
+    if getattr(schedule, "eta0_intercept", None) is not None and not model.fit_intercept:
+        raise ValueError("smd: eta0_intercept needs fit_intercept=True")
     return schedule
+
+
+def _nu_trick(nu: Any, schedule: schedules.Schedule) -> losses.NuTrick | None:
+    """The nu-trick, of a number or given as such."""
+    if nu is None:
+        return None
+    if not isinstance(nu, losses.NuTrick):
+        check_number("nu", nu, 0.0, 1.0, low_open=True, high_open=True, none=True)
+        return losses.NuTrick(float(nu))
+    if nu.eta0 is not None and schedule.name != "smd":
+        raise ValueError(
+            "nu: eta0 is the margin's step size under schedule='smd'; with other schedules it "
+            "takes that of f: leave it at None"
+        )
+    return nu
 
 
 def _taxonomy(model: Any, part: Any) -> Taxonomy:
@@ -330,11 +347,6 @@ def _label_kernel(model: Any, index: LabelIndex, outputs: int) -> Array | None:
     return matrix
 
 
-def _eta_intercept(model: Any) -> float:
-    value = model.eta0_intercept if model.eta0_intercept is not None else model.eta0
-    return float(check_number("eta0_intercept", value, 0.0, low_open=True))
-
-
 def _count_outputs(plan: _Plan, batch: Batch) -> int:
     n = 1 if batch.index is None else len(batch.index)
     return n if plan.multi or n > 2 else 1
@@ -356,7 +368,7 @@ def _check_unchanged(model: Any, plan: _Plan, machine: BufferMachine) -> None:
         raise ValueError("the kernel is fixed once learning has begun; use fit")
 
 
-def _grow(state: KernelState, outputs: int, plan: _Plan, eta_intercept: float) -> None:
+def _grow(state: KernelState, outputs: int, plan: _Plan) -> None:
     """More outputs: new ones start at 0; a binary machine becomes the pair (-f, f)."""
     old = state.n_outputs
     if old == 1 and not plan.multi:
@@ -364,7 +376,7 @@ def _grow(state: KernelState, outputs: int, plan: _Plan, eta_intercept: float) -
         transfer[0, :2] = (-1.0, 1.0)
     else:
         transfer = np.eye(old, outputs)
-    state.grow_outputs(transfer, plan.label_kernel, eta_intercept)
+    state.grow_outputs(transfer, plan.label_kernel, plan.eta_intercept)
 
 
 def _same(one: Array | None, other: Array | None) -> bool:

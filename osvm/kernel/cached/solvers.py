@@ -1,24 +1,28 @@
-"""The learners with cached outputs as named parts: what `KernelClassifier(solver=...)` takes.
+"""The learners with cached outputs as named parts: what `SVC(solver=...)` takes.
 
 Each solver is a frozen dataclass with the parameters that only it has; what all share (C,
-kernel, epochs, bias, ...) comes in a `Task`.  `solve` returns a `Fit`.
+kernel, max_iter, ...) comes in a `Task`.  `solve` returns a `Fit`.
 
 Sources: Kecman and Melki, "Fast online algorithms for support vector machines", lists 1, 2,
 3a, 3b; the algorithms surveyed by Vishwanathan, Schraudolph and Smola (JMLR 2006), section 3.
 
 Invariants
 - one task has one or more outputs (rows of Y, -1 and +1); all share the kernel columns;
-- one epoch of a sequential solver needs no column twice, so it keeps none.
+- one pass of a sequential solver needs no column twice, so it keeps none;
+- a solver to a tolerance says whether it reached it (`Fit.converged`), others make a number
+  of passes, one unless `max_iter` says more.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from osvm._input.parameters import check_bool
 from osvm._parts.registry import Part, Registry, check_number
 from osvm.kernel.cached.sequential import OnlineLoop
 from osvm.kernel.cached.task import Fit, Task
@@ -28,14 +32,13 @@ __all__ = [
     "Adatron",
     "Alma",
     "Ballseptron",
-    "CachedNorma",
     "CachedSolver",
-    "Fit",
     "LaSvm",
+    "Norma",
     "OlSvm",
     "Pegaz",
     "Perceptron",
-    "Task",
+    "VotedPerceptron",
     "from_config",
     "get",
     "names",
@@ -50,23 +53,26 @@ class CachedSolver(Part):
 
     Parameters
     ----------
-    dtype : "float32" or "float64"
-        Type of the kernel columns.
+    dtype : "float32" or "float64", optional
+        Type of the kernel columns; None is float64 for few rows (2,048) or a small `tol`
+        (1e-4), else float32.
     """
 
-    dtype: str = "float32"
+    dtype: str | None = None
 
     # options of the estimator that some solvers read and others do not (`kernel/options.py`)
-    takes: ClassVar[frozenset[str]] = frozenset({"reg", "C", "fit_intercept", "record"})
-    needs_bias: ClassVar[bool] = False  # fit_intercept=False is an error
+    takes: ClassVar[frozenset[str]] = frozenset({"C"})
 
     def __post_init__(self) -> None:
-        if self.dtype not in ("float32", "float64"):
-            raise ValueError(f"{self.name}: dtype must be 'float32' or 'float64'")
+        if self.dtype not in (None, "float32", "float64"):
+            raise ValueError(f"{self.name}: dtype must be 'float32', 'float64' or None")
+        for field in dataclasses.fields(self):
+            if field.type == "bool":
+                check_bool(f"{self.name}: {field.name}", getattr(self, field.name))
         self._check()
 
     def _check(self) -> None:
-        """Refuse parameters out of range."""
+        """Raise for parameters out of range."""
 
     def solve(self, task: Task) -> Fit:
         raise NotImplementedError
@@ -81,16 +87,24 @@ class Sequential(CachedSolver):
 
     Parameters
     ----------
+    shuffle : bool
+        Visit the rows in a new random order in each pass.
+    average : bool
+        Predict by the average of the coefficients over all steps.
+    record : bool
+        Keep `history_`, one entry per example (of the first output).
     keep_outputs : bool
-        Keep the outputs of all training rows (`outputs_`) in a single epoch too.  Without,
-        a single epoch leaves out those of rows that it has visited, and needs half of the
-        kernel values; several epochs keep them anyway.
+        Keep the outputs of all training rows (`outputs_`) in a single pass too.  Without,
+        a single pass leaves out those of rows that it has visited, and needs half of the
+        kernel values; several passes keep them anyway.
     """
 
-    takes: ClassVar[frozenset[str]] = CachedSolver.takes | {"average"}
+    shuffle: bool = True
+    average: bool = False
+    record: bool = False
     keep_outputs: bool = False
 
-    stops_early: ClassVar[bool] = True  # an epoch without a change ends learning
+    stops_early: ClassVar[bool] = True  # a pass without a change ends learning
 
     def _rule(self) -> tuple[str, dict[str, float]]:
         raise NotImplementedError
@@ -98,20 +112,29 @@ class Sequential(CachedSolver):
     def _wants_corrections(self) -> bool:
         return False
 
-    def _average(self, task: Task) -> bool:
-        return task.average
+    def _bias(self) -> bool:
+        """Is an offset learnt by steps of its own?"""
+        return bool(getattr(self, "fit_intercept", False))
 
-    def _offset(self, task: Task) -> float:
+    def _offset(self) -> float:
+        """What is added to every kernel value."""
         return 0.0
+
+    def _in_sets(self) -> bool:
+        """Are rows chosen by their violations, instead of in turn?"""
+        return False
+
+    def _passes(self, task: Task) -> int:
+        return 1 if task.max_iter == -1 else task.max_iter
 
     def solve(self, task: Task) -> Fit:
         rule, options = self._rule()
-        offset = self._offset(task)
-        once = task.epochs == 1 and not self.keep_outputs
-        # a single epoch goes through the rows from the last to the first
-        order = task.order()[::-1] if once else None
+        offset, passes = self._offset(), self._passes(task)
+        once = passes == 1 and not self.keep_outputs
+        # a single pass goes through the rows from the last to the first
+        order = task.order(self.shuffle)[::-1] if once else None
         columns = task.columns(
-            self.dtype, offset=offset, order=order, max_columns=1 if task.epochs == 1 else None
+            self.dtype, offset=offset, order=order, max_columns=1 if passes == 1 else None
         )
         loop = OnlineLoop(
             columns,
@@ -119,25 +142,21 @@ class Sequential(CachedSolver):
             rule,
             task.C,
             weights=task.weights if order is None or task.weights is None else task.weights[order],
-            bias=task.bias and offset == 0.0,
-            average=self._average(task),
-            record=task.record,
+            bias=self._bias(),
+            average=self.average,
+            record=self.record,
             keep_corrections=self._wants_corrections(),
             **options,
         )
-        converged = False
-        epoch = 0
-        for epoch in range(1, task.epochs + 1):
-            changes, worst = loop.run_once() if once else loop.run(task.order())
+        made, stopped = 0, False
+        while made < passes and not stopped:
+            made += 1
+            changes, worst = loop.run_once() if once else loop.run(task.order(self.shuffle))
             if task.progress is not None:
                 loss, mistakes = loop.progress
-                examples = task.n * epoch * len(task.Y)
-                task.progress.update(examples, loss=loss, errors=mistakes)
-            if (changes == 0 and self.stops_early) or self._good(worst, task):
-                converged = True
-                break
+                task.progress.update(task.n * made * len(task.Y), loss=loss, errors=mistakes)
+            stopped = (changes == 0 and self.stops_early) or self._good(worst, task)
         alpha, b = loop.alpha_, loop.bias_
-        outputs = None if once else loop.outputs_
         corrections = None
         if self._wants_corrections():
             corrections = [np.concatenate(c) for c in loop.corrections]
@@ -148,16 +167,17 @@ class Sequential(CachedSolver):
                 changes_of_one[:, 0] = order[changes_of_one[:, 0]]
         if offset:
             b = offset * alpha.sum(axis=1)
-        return Fit(
+        return task.result(
             alpha,
             b,
-            outputs,
-            int(loop.t.max()),
-            epoch,
-            converged,
-            _history(loop) if task.record else None,
-            corrections,
-            {"computed": columns.computed, "hits": columns.hits},
+            outputs=None if once else loop.outputs_,
+            t=int(loop.t.max()),
+            n_iter=made,
+            converged=stopped if "tol" in self.takes else None,
+            history=_history(loop) if self.record else None,
+            corrections=corrections,
+            bias=self._bias(),
+            columns={"computed": columns.computed, "hits": columns.hits},
         )
 
     def _good(self, worst: float, task: Task) -> bool:
@@ -178,22 +198,27 @@ def _history(loop: Any) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class OlSvm(Sequential):
-    """OL SVM, list 3b (hinge loss alone) or 3a (``regularized=True``); eta = C sqrt(2/t)."""
+    """OL SVM, list 3b (hinge loss alone) or 3a (``regularized=True``); eta = C sqrt(2/t).
+
+    ``fit_intercept=True`` learns an offset by the same steps, (6) and (7).
+    """
 
     name: ClassVar[str] = "ol_svm"
     regularized: bool = False
+    fit_intercept: bool = False
 
     def _rule(self) -> tuple[str, dict[str, float]]:
         return ("ol_svm_regularized" if self.regularized else "ol_svm"), {}
 
 
 @dataclass(frozen=True)
-class CachedNorma(Sequential):
+class Norma(Sequential):
     """NORMA, list 1: all coefficients shrink by 1 - eta/C; ``printed=True`` as printed."""
 
-    name: ClassVar[str] = "norma_cached"
+    name: ClassVar[str] = "norma"
     stops_early: ClassVar[bool] = False
     printed: bool = False
+    fit_intercept: bool = False
 
     def _rule(self) -> tuple[str, dict[str, float]]:
         return ("norma_printed" if self.printed else "norma"), {}
@@ -205,6 +230,7 @@ class Pegaz(Sequential):
 
     name: ClassVar[str] = "pegaz"
     stops_early: ClassVar[bool] = False
+    fit_intercept: bool = False
 
     def _rule(self) -> tuple[str, dict[str, float]]:
         return "pegaz", {}
@@ -212,24 +238,28 @@ class Pegaz(Sequential):
 
 @dataclass(frozen=True)
 class Perceptron(Sequential):
-    """Kernel perceptron; ``predict`` by its last iterate, their average or their vote."""
+    """Kernel perceptron: a mistake adds y to the row's coefficient."""
 
-    name: ClassVar[str] = "kernel_perceptron"
-    takes: ClassVar[frozenset[str]] = frozenset({"fit_intercept", "record"})
-    combine: str = "last"
-
-    def _check(self) -> None:
-        if self.combine not in ("last", "average", "vote"):
-            raise ValueError("combine must be 'last', 'average' or 'vote'")
+    name: ClassVar[str] = "perceptron"
+    takes: ClassVar[frozenset[str]] = frozenset()
+    fit_intercept: bool = False
 
     def _rule(self) -> tuple[str, dict[str, float]]:
         return "perceptron", {}
 
-    def _wants_corrections(self) -> bool:
-        return self.combine == "vote"
 
-    def _average(self, task: Task) -> bool:
-        return self.combine == "average"
+@dataclass(frozen=True)
+class VotedPerceptron(Perceptron):
+    """Voted perceptron: all iterates vote, each weighted by the steps it survived."""
+
+    name: ClassVar[str] = "voted_perceptron"
+
+    def _check(self) -> None:
+        if self.average:
+            raise ValueError("voted_perceptron: iterates vote; Perceptron(average=True) averages")
+
+    def _wants_corrections(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True)
@@ -237,7 +267,7 @@ class Ballseptron(Sequential):
     """Ballseptron: learns the worst point of a ball of this radius that meets the boundary."""
 
     name: ClassVar[str] = "ballseptron"
-    takes: ClassVar[frozenset[str]] = frozenset({"average", "record"})
+    takes: ClassVar[frozenset[str]] = frozenset()
     radius: float = 0.1
 
     def _check(self) -> None:
@@ -255,7 +285,7 @@ class Alma(Sequential):
     """
 
     name: ClassVar[str] = "alma"
-    takes: ClassVar[frozenset[str]] = frozenset({"average", "record"})
+    takes: ClassVar[frozenset[str]] = frozenset()
     slack: float = 0.9
     margin: float | None = None
     step: float | None = None
@@ -290,80 +320,89 @@ class Adatron(Sequential):
         Step size with ``selection="order"``; the exact step 1/k(x, x) without.
     working_set : int
         Rows in a set, at most 256.
-
-    Notes
-    -----
-    The bias is that of a constant feature (it is regularised with the rest) where rows are
-    taken singly; with ``selection="blocks"`` it is the support vector machine's own, and
-    steps move weight between pairs of rows.
+    fit_intercept : bool
+        With ``selection="blocks"`` the support vector machine's own offset, and steps move
+        weight between pairs of rows; where rows are taken singly it is that of a constant
+        feature (it is regularized with the rest).
     """
 
-    name: ClassVar[str] = "kernel_adatron"
-    takes: ClassVar[frozenset[str]] = Sequential.takes | {"tol"}
+    name: ClassVar[str] = "adatron"
+    takes: ClassVar[frozenset[str]] = frozenset({"C", "tol"})
     selection: str = "blocks"
     eta: float | None = None
     working_set: int = 128
+    fit_intercept: bool = True
 
     def _check(self) -> None:
         if self.selection not in ("order", "largest", "blocks"):
             raise ValueError("selection must be 'order', 'largest' or 'blocks'")
         if self.eta is not None:
             check_number(self.name, "eta", self.eta, above=0.0)
-            if self.selection != "order":
-                raise ValueError("eta is the step of selection='order'; the others step exactly")
+        if self.selection != "order":
+            for key in ("eta", "average", "record"):
+                if getattr(self, key):
+                    raise ValueError(f"adatron: {key} needs selection='order'")
         if self.working_set != int(self.working_set) or not 2 <= self.working_set <= 256:
             raise ValueError("working_set must be a whole number from 2 to 256")
 
     def _rule(self) -> tuple[str, dict[str, float]]:
         return "adatron", {"eta": float(self.eta or 0.0)}
 
-    def _offset(self, task: Task) -> float:
-        return 1.0 if task.bias else 0.0
+    def _bias(self) -> bool:
+        return self.fit_intercept and self.selection == "blocks"
+
+    def _offset(self) -> float:
+        return 1.0 if self.fit_intercept and self.selection != "blocks" else 0.0
+
+    def _in_sets(self) -> bool:
+        return self.selection != "order"
+
+    def _passes(self, task: Task) -> int:
+        return most_passes(task.n) if task.max_iter == -1 else task.max_iter
 
     def _good(self, worst: float, task: Task) -> bool:
-        return task.tol is not None and worst <= task.tol
+        return worst <= task.tol
 
     def solve(self, task: Task) -> Fit:
         if self.selection == "order":
             return super().solve(task)
-        if task.average:
-            raise ValueError("average=True needs selection='order'")
-        if task.record:
-            raise ValueError("record=True needs selection='order'")
-        return _solve_sets(self, task)
-
-
-def _solve_sets(solver: Adatron, task: Task) -> Fit:
-    """Working sets on a growing, shuffled prefix of the rows."""
-    n = task.n
-    single = solver.selection == "largest"
-    tol = 1e-3 if task.tol is None else task.tol
-    rng = task.rng if task.rng is not None else np.random.default_rng(0)
-    order = np.arange(n) if single else rng.permutation(n)
-    offset = 1.0 if task.bias and single else 0.0
-    columns = task.columns(solver.dtype, offset=offset, order=order)
-    upper = task.upper()[order]
-    outputs = np.zeros(task.Y.shape)
-    fit = Fit(np.zeros(task.Y.shape), np.zeros(len(task.Y)), outputs, 0, 0, True)
-    for q, y in enumerate(task.Y):
-        machine, good = solve_sets(
-            columns,
-            y[order],
-            upper,
-            bias=task.bias and not single,
-            size=1 if single else solver.working_set,
-            tol=tol,
-            epochs=task.epochs,
-            grow=not single,
+        order = task.order(self.shuffle and self.selection == "blocks")
+        columns = task.columns(self.dtype, offset=self._offset(), order=order)
+        upper, shape = task.upper()[order], task.Y.shape
+        alpha, outputs, b = np.zeros(shape), np.zeros(shape), np.zeros(len(task.Y))
+        n_iter, converged, t = np.zeros(len(task.Y), np.int64), True, 0
+        for q, y in enumerate(task.Y):
+            machine, good = self.solve_one(
+                columns, y[order], upper, tol=task.tol, passes=self._passes(task)
+            )
+            alpha[q, order] = machine.alpha_
+            b[q] = machine.b if machine.bias else columns.offset * machine.alpha_.sum()
+            outputs[q, order] = machine.outputs + (machine.b if machine.bias else 0.0)
+            n_iter[q] = -(-machine.n_sets * machine.size // task.n)
+            t = max(t, machine.n_sets * machine.size)
+            converged = converged and good
+        found = {"computed": columns.computed, "hits": columns.hits}
+        return task.result(
+            alpha, b, outputs=outputs, t=t, n_iter=n_iter, converged=converged, columns=found
         )
-        fit.alpha[q, order] = machine.alpha_
-        fit.b[q] = machine.b if machine.bias else offset * machine.alpha_.sum()
-        outputs[q, order] = machine.outputs + (machine.b if machine.bias else 0.0)
-        fit.t = max(fit.t, machine.n_sets * machine.size)
-        fit.n_iter = max(fit.n_iter, -(-fit.t // n))
-        fit.converged = fit.converged and good
-    fit.columns = {"computed": columns.computed, "hits": columns.hits}
-    return fit
+
+    def solve_one(self, columns: Any, y: Array, upper: Array, **options: Any) -> tuple[Any, bool]:
+        """One output by working sets on a growing prefix of the rows; see `solve_sets`."""
+        single = self.selection == "largest"
+        return solve_sets(
+            columns,
+            y,
+            upper,
+            bias=self._bias(),
+            size=1 if single else self.working_set,
+            grow=not single,
+            **options,
+        )
+
+
+def most_passes(n: int) -> int:
+    """Passes after which a solver to a tolerance gives up: 10**7 rows, at least a hundred."""
+    return max(100, -(-(10**7) // n))
 
 
 def solve_sets(
@@ -374,21 +413,23 @@ def solve_sets(
     bias: bool,
     size: int,
     tol: float,
-    epochs: int,
+    passes: int,
     grow: bool = True,
     start: Array | None = None,
+    target: Array | None = None,
 ) -> tuple[Any, bool]:
     """A solved `BlockSolver` and whether it reached tol.
 
-    An epoch is as many rows in working sets as there are rows.  Learning begins on a prefix
-    of the rows that doubles (`grow`), or on all rows with the coefficients `start`.
+    A pass is as many rows in working sets as there are rows.  Learning begins on a prefix
+    of the rows that doubles (`grow`), or on all rows with the signed coefficients `start`,
+    whose sum is kept.
     """
     n = columns.n
-    machine = BlockSolver(columns, y, upper, bias=bias, size=size)
-    budget = max(1, -(-epochs * n // machine.size))
+    machine = BlockSolver(columns, y, upper, target=target, bias=bias, size=size)
+    budget = max(1, -(-passes * n // machine.size))
     m = min(n, max(512, n // 8)) if grow and start is None else n
     if start is not None:
-        machine.start(start)
+        machine.start(start, total=float(np.sum(start)))
     while True:
         machine.grow(m)
         left = max(0, budget - machine.n_sets)
@@ -405,48 +446,50 @@ class LaSvm(CachedSolver):
     Parameters
     ----------
     finish : "all", "active" or False
-        The finishing step after each epoch: over all rows, which leads to the support vector
+        The finishing step after each pass: over all rows, which leads to the support vector
         machine's solution; over the active set, as published; or none.  True is "all".
+    shuffle : bool
+        Visit the rows in a new random order in each pass.
     """
 
     name: ClassVar[str] = "lasvm"
-    takes: ClassVar[frozenset[str]] = frozenset({"reg", "C", "fit_intercept", "tol"})
-    needs_bias: ClassVar[bool] = True
+    takes: ClassVar[frozenset[str]] = frozenset({"C", "tol"})
     finish: bool | str = "all"
+    shuffle: bool = True
 
     def _check(self) -> None:
         if self.finish not in (True, False, "all", "active"):
             raise ValueError("finish must be 'all', 'active' or False")
 
     def solve(self, task: Task) -> Fit:
-        tau = 1e-3 if task.tol is None else task.tol
         columns = task.columns(self.dtype)
-        machines = [Lasvm(columns, y, task.upper(), tau) for y in task.Y]
-        converged = False
-        epochs = 0
-        while epochs < task.epochs and not converged:
-            epochs += 1
-            order = task.order()
-            changed = 0
+        machines = [Lasvm(columns, y, task.upper(), task.tol) for y in task.Y]
+        everywhere = self.finish in (True, "all")
+        most = 1 if task.max_iter == -1 else task.max_iter
+        made, changed, good = 0, 1, everywhere
+        while made < most and changed:
+            made, changed, good = made + 1, 0, everywhere
+            order = task.order(self.shuffle)
             for machine in machines:
                 changed += machine.run(order)
                 if self.finish:
-                    machine.finish(everywhere=self.finish != "active")
-            converged = changed == 0
+                    machine.finish(everywhere=everywhere)
+                    good = good and machine.finished
         b = np.array([machine.b for machine in machines])
-        return Fit(
+        return task.result(
             np.array([machine.alpha for machine in machines]),
             b,
-            np.array([machine.outputs for machine in machines]) + b[:, None],
-            max(machine.t for machine in machines),
-            epochs,
-            converged,
+            outputs=np.array([machine.outputs for machine in machines]) + b[:, None],
+            t=max(machine.t for machine in machines),
+            n_iter=made,
+            converged=good or not changed if everywhere else None,
             columns={"computed": columns.computed, "hits": columns.hits},
         )
 
 
 _REGISTRY: Registry[CachedSolver] = Registry(
-    "solver", [OlSvm, CachedNorma, Pegaz, Perceptron, Ballseptron, Alma, Adatron, LaSvm]
+    "solver",
+    [OlSvm, Norma, Pegaz, Perceptron, VotedPerceptron, Ballseptron, Alma, Adatron, LaSvm],
 )
 
 

@@ -18,6 +18,7 @@ from osvm.kernels import Kernel
 __all__ = ["Fit", "Task"]
 
 Array = NDArray[np.float64]
+FEW_ROWS = 2048
 
 
 @dataclass
@@ -31,50 +32,57 @@ class Task:
     Y : (n_outputs, n) array of -1 and +1
     kernel : Kernel
         With a numeric gamma.
-    C, bias, epochs, tol, average, cache_mb : as the estimators have them
-    rng : Generator or None
-        Shuffles the rows afresh each epoch; None keeps their order.
+    C, tol, cache_size : as the estimators have them
+    max_iter : int
+        Passes over the rows at most; -1 for as many as the solver needs.
+    rng : Generator
+        For solvers that shuffle.
     weights : (n,) array or None
-        Factor of each row's loss.
-    record : bool
-        Keep one entry per example (first output).
+        Factor of each row's C.
     progress : Progress or None
-        Told of each epoch (sequential solvers).
+        Updated after each pass (sequential solvers).
     """
 
     X: Any
     Y: Array
     kernel: Kernel
     C: float = 1.0
-    bias: bool = False
-    epochs: int = 1
-    tol: float | None = None
-    average: bool = False
-    cache_mb: float = 200.0
-    rng: np.random.Generator | None = None
+    max_iter: int = -1
+    tol: float = 1e-3
+    cache_size: float = 200.0
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
     weights: Array | None = None
-    record: bool = False
     progress: Any = None
 
     @property
     def n(self) -> int:
         return int(self.Y.shape[1])
 
-    def order(self) -> NDArray[np.intp]:
-        """Rows of the next epoch."""
-        if self.rng is None:
+    def order(self, shuffle: bool) -> NDArray[np.intp]:
+        """Rows of the next pass."""
+        if not shuffle:
             return np.arange(self.n, dtype=np.intp)
         return self.rng.permutation(self.n).astype(np.intp, copy=False)
 
-    def columns(self, dtype: str, **options: Any) -> Columns:
-        """Columns of the kernel matrix of X, in a cache of `cache_mb`."""
-        return Columns(self.X, self.kernel, dtype=dtype, cache_mb=self.cache_mb, **options)
+    def columns(self, dtype: str | None, **options: Any) -> Columns:
+        """Columns of the kernel matrix of X, in a cache of `cache_size` MB.
+
+        A `dtype` of None is float64 where few rows or a small `tol` ask for it: their
+        columns are cheap, and those of float32 end at violations of about 1e-5.
+        """
+        if dtype is None:
+            dtype = "float64" if self.n <= FEW_ROWS or self.tol < 1e-4 else "float32"
+        return Columns(self.X, self.kernel, dtype=dtype, cache_mb=self.cache_size, **options)
 
     def upper(self) -> Array:
         """Largest coefficient of each row."""
         if self.weights is None:
             return np.full(self.n, float(self.C))
         return self.C * self.weights
+
+    def result(self, alpha: Array, b: Array, **what: Any) -> Fit:
+        """What `solve` returns; further fields of `Fit` as keywords."""
+        return Fit(alpha, b, **{"t": self.n, **what})
 
 
 @dataclass
@@ -83,10 +91,11 @@ class Fit:
 
     alpha: Array
     b: Array
-    outputs: Array | None  # of the last coefficients on the training rows, where kept
     t: int  # examples seen
-    n_iter: int  # epochs made
-    converged: bool
+    outputs: Array | None = None  # of the last coefficients on the training rows, where kept
+    n_iter: int | Array = 1  # passes made, by all outputs or by each
+    converged: bool | None = None  # None for solvers that make passes, to no tolerance
     history: dict[str, Array] | None = None
     corrections: list[NDArray[np.intp]] | None = None  # per output: (row, t) of every change
+    bias: bool = False  # do corrections move the offset too?
     columns: dict[str, float] = field(default_factory=dict)  # of the cache: computed, hits

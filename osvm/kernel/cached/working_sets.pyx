@@ -46,8 +46,12 @@ cdef class BlockSolver:
     ----------
     columns : Columns
     y : (n,) float64 array of -1 and +1
+        The sign of each row's coefficient.
     upper : (n,) float64 array
         Largest coefficient of each row (C, times the row's weight).
+    target : (n,) float64 array, optional
+        The output that each row asks for: y, as for classes, by default.  A regression has
+        every row twice, with y = +1 and target t - epsilon, and with -1 and t + epsilon.
     bias : bool
         Pair steps under sum y a = 0 instead of single ones.
     size : int, default=64
@@ -55,8 +59,8 @@ cdef class BlockSolver:
     """
 
     cdef readonly Columns columns
-    cdef readonly object y, upper, a, outputs
-    cdef double[::1] yv, uv, av, ov
+    cdef readonly object y, upper, target, a, outputs
+    cdef double[::1] yv, uv, tv, av, ov
     cdef readonly Py_ssize_t m, size, n_sets, n_steps
     cdef readonly double violation, b
     cdef readonly bint bias
@@ -66,18 +70,23 @@ cdef class BlockSolver:
     cdef Py_ssize_t set_[MAX_BLOCK]
     cdef Py_ssize_t n_set
 
-    def __init__(self, Columns columns, y, upper, *, bias=False, Py_ssize_t size=64):
+    def __init__(self, Columns columns, y, upper, *, target=None, bias=False,
+                 Py_ssize_t size=64):
         if size < 1 or size > MAX_BLOCK or (bias and size < 2):
             raise ValueError(f"a working set has 1 to {MAX_BLOCK} rows (2 with a bias), "
                              f"got {size}")
         self.columns = columns
         self.y = np.ascontiguousarray(y, dtype=np.float64)
         self.upper = np.ascontiguousarray(upper, dtype=np.float64)
-        if self.y.shape != (columns.n,) or self.upper.shape != (columns.n,):
-            raise ValueError("y and upper need one entry per row")
+        self.target = self.y
+        if target is not None:
+            self.target = np.ascontiguousarray(target, dtype=np.float64)
+        if not self.y.shape == self.upper.shape == self.target.shape == (columns.n,):
+            raise ValueError("y, upper and target need one entry per row")
         self.a = np.zeros(columns.n)
         self.outputs = np.zeros(columns.n)
         self.yv, self.uv, self.av, self.ov = self.y, self.upper, self.a, self.outputs
+        self.tv = self.target
         self.bias = bias
         self.size = min(size, columns.n)
         self.room = np.zeros((self.size + 4) * (self.size + 4))
@@ -87,14 +96,15 @@ cdef class BlockSolver:
         self.n_set = 0
         self.violation = np.inf
 
-    def start(self, alpha, outputs=None):
+    def start(self, alpha, outputs=None, *, double total=0.0):
         """Begin with these signed coefficients (of any rows) instead of 0.
 
-        `outputs` are theirs on all rows, where known; all rows take part then.
+        `outputs` are theirs on all rows, where known; all rows take part then.  With a bias
+        the coefficients sum to `total`, as they will after every step.
         """
         self.a[:] = np.clip(self.y * np.asarray(alpha, dtype=np.float64), 0, self.upper)
-        if self.bias and abs(self.y @ self.a) > 1e-9 * (1 + self.a.sum()):
-            raise ValueError("with a bias the coefficients must sum to 0")
+        if self.bias and abs(self.y @ self.a - total) > 1e-9 * (1 + self.a.sum()):
+            raise ValueError(f"with a bias the coefficients must sum to {total:g}")
         if outputs is not None:
             self.outputs[:] = outputs
             self.m = self.columns.n
@@ -182,7 +192,7 @@ cdef class BlockSolver:
             low_limit = limit // 2
             limit -= low_limit
         for i in range(self.m):
-            g = self.yv[i] - self.ov[i]
+            g = self.tv[i] - self.ov[i]
             if self.bias:
                 grows = self.av[i] < self.uv[i] if self.yv[i] > 0.0 else self.av[i] > 0.0
                 falls = self.av[i] > 0.0 if self.yv[i] > 0.0 else self.av[i] < self.uv[i]
@@ -269,7 +279,7 @@ cdef class BlockSolver:
             s[k] = before[k] = self.yv[i] * self.av[i]
             low[k] = 0.0 if self.yv[i] > 0.0 else -self.uv[i]
             high[k] = self.uv[i] if self.yv[i] > 0.0 else 0.0
-            g[k] = self.yv[i] - self.ov[i]
+            g[k] = self.tv[i] - self.ov[i]
             diagonal[k] = gram[k * stride + k]
         if self.bias:
             self.n_steps += osvm_pair_steps(count, stride, gram, diagonal, g, s, low, high, up,
@@ -331,6 +341,7 @@ cdef class Lasvm:
     cdef Py_ssize_t up, down
     cdef double g_up, g_down
     cdef readonly double tau, b, gap
+    cdef readonly bint finished        # did the finishing step reach its tolerance?
 
     def __init__(self, Columns columns, y, upper, double tau=1e-3):
         self.columns = columns
@@ -382,7 +393,7 @@ cdef class Lasvm:
             upper[active] = self.upper[active]
         solver = BlockSolver(self.columns, self.y, upper, bias=True, size=FINISH_SET)
         solver.start(self.alpha, self.outputs)
-        solver.solve(self.tau if tau is None else tau, max_sets)
+        self.finished = solver.solve(self.tau if tau is None else tau, max_sets)
         self.alpha[:] = solver.alpha_
         self.outputs[:] = solver.outputs
         self.n_steps += solver.n_steps

@@ -1,14 +1,8 @@
-"""Classifiers over a fixed training set with cached outputs: solver and machine.
-
-`CachedLearner` is what `KernelClassifier` calls: it turns the estimator's parameters into a
-`Task`, lets one of `osvm.solvers` solve it, and returns a `CachedMachine`, the support vectors
-with their coefficients.
+"""What was learnt over a fixed training set: support vectors with their coefficients.
 
 Invariants
-- nothing is stored on the estimator: it stores the machine after everything has succeeded;
-- two classes have one output (the second class is +1), more have one each, and all outputs
-  share kernel columns;
-- `osvm.kernel.options` has refused options that the solver does not read.
+- support vectors come class by class, in the order of the training rows within a class;
+- two classes have one output (the second class is +1), more have one each.
 """
 
 from __future__ import annotations
@@ -19,13 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osvm import kernels
-from osvm._estimator.progress import make_progress
-from osvm._input.labels import split_outputs
-from osvm._input.parameters import check_bool, check_integer, check_number, make_generator
 from osvm._input.schema import ArrayField, AtMost, Field, Schema, check_list
-from osvm.kernel.cached import solvers
+from osvm.kernel.cached.task import Fit, Task
 
-__all__ = ["CachedLearner", "CachedMachine"]
+__all__ = ["CachedMachine", "check_sizes", "make_machine"]
 
 Array = NDArray[Any]
 CHUNK = 1 << 22  # kernel values computed at once in predictions
@@ -49,8 +40,8 @@ class CachedMachine:
         intercept: Array,
         t: float,
         *,
-        n_iter: int,
-        converged: bool,
+        n_iter: Array,
+        converged: bool | None,
         votes: list[Array] | None = None,
         voted_bias: bool = False,
         history: dict[str, Array] | None = None,
@@ -89,7 +80,7 @@ class CachedMachine:
 
     def history(self) -> dict[str, Array]:
         if self._history is None:
-            raise AttributeError("history_ is kept with record=True only")
+            raise AttributeError("history_ is kept by solvers with record=True only")
         return self._history
 
     # -------------------------------------------------------------- predicting
@@ -133,8 +124,8 @@ class CachedMachine:
         scalars: dict[str, Any] = {
             "kernel": self.kernel.config(),
             "t": self.t,
-            "n_iter": self.n_iter,
-            "converged": bool(self.converged),
+            "n_iter": self.n_iter.tolist(),
+            "converged": None if self.converged is None else bool(self.converged),
             "voted_bias": bool(self.voted_bias),
             "n_votes": None if self.votes is None else len(self.votes),
             "history": None if self._history is None else sorted(self._history),
@@ -188,8 +179,8 @@ class CachedMachine:
             arrays["dual"],
             arrays["intercept"],
             float(scalars["t"]),
-            n_iter=scalars["n_iter"],
-            converged=bool(scalars["converged"]),
+            n_iter=np.array(scalars["n_iter"], np.int32),
+            converged=scalars["converged"],
             votes=votes,
             voted_bias=bool(scalars["voted_bias"]),
             history=history,
@@ -223,6 +214,7 @@ class CachedMachine:
             shape = (0, 0) if is_precomputed else (n, n_features)
             fields["vectors"] = ArrayField(shape, real)
         check_list("history", scalars["history"] or [], Field("str"), most=100)
+        check_list("n_iter", scalars["n_iter"], Field("int", 0, 2**31 - 1), most=K, least=K)
         for name in scalars["history"] or []:
             array = arrays.get(f"history_{name}")
             dtypes = (np.float64, np.int64, np.int32, np.bool_)
@@ -250,71 +242,14 @@ class CachedMachine:
 _STATE = {
     "kernel": Field("dict"),
     "t": Field("float", 0, 2.0**53),
-    "n_iter": Field("int", 0, 2**53),
-    "converged": Field("flag"),
+    "n_iter": Field("list"),
+    "converged": Field("flag", none=True),
     "voted_bias": Field("flag"),
     "n_votes": Field("int", 1, 2**31, none=True),
     "history": Field("list", none=True),
     "columns": Field("dict"),
     "sparse": Field("flag"),
 }
-
-
-class CachedLearner:
-    """A solver with cached outputs in the shape that `KernelClassifier` calls."""
-
-    def __init__(self, part: solvers.CachedSolver) -> None:
-        self.part = part
-
-    def fit(self, model: Any, batch: Any, machine: Any) -> CachedMachine:
-        task = self._make_task(model, batch)
-        fit = self.part.solve(task)
-        if not (np.isfinite(fit.alpha).all() and np.isfinite(fit.b).all()):
-            raise ValueError("the coefficients overflowed; use a smaller C, or scale the data")
-        if task.progress is not None:
-            task.progress.finish()
-        return _make_machine(fit, task, batch)
-
-    def restore(
-        self, model: Any, n_features: int, index: Any, scalars: Any, arrays: Any
-    ) -> CachedMachine:
-        machine = CachedMachine.from_state(n_features, scalars, arrays)
-        n_classes = len(index)
-        if machine.n_outputs != (1 if n_classes == 2 else n_classes):
-            raise ValueError(f"{machine.n_outputs} outputs for {n_classes} classes")
-        return machine
-
-    def _make_task(self, model: Any, batch: Any) -> solvers.Task:
-        """The estimator's parameters, checked."""
-        kernel = model._kernel_part().resolve(batch.X)
-        rows = batch.X
-        check_sizes(kernel, rows, np.float32)  # columns are kept in float32
-        if kernel.name == "precomputed":
-            if rows.shape[0] != rows.shape[1]:
-                raise ValueError(
-                    "Precomputed metric requires shape (n_queries, n_indexed). Got "
-                    f"{rows.shape}: fit needs a square matrix."
-                )
-            rows = kernel(rows)
-        weights = batch.weights
-        if weights is not None and not weights.any():
-            raise ValueError("all sample weights are 0: there is nothing to learn from")
-        generator = make_generator(model.random_state)
-        return solvers.Task(
-            rows,
-            split_outputs(batch.labels, len(batch.index)),
-            kernel,
-            C=_penalty(model, batch.source.n_rows),
-            bias=check_bool("fit_intercept", model.fit_intercept),
-            epochs=check_integer("epochs", model.epochs, 1),
-            tol=check_number("tol", model.tol, 0, none=True),
-            average=check_bool("average", model.average),
-            cache_mb=check_number("cache_mb", model.cache_mb, 0),
-            rng=generator if check_bool("shuffle", model.shuffle) else None,
-            weights=weights,
-            record=check_bool("record", model.record),
-            progress=make_progress(model.verbose),
-        )
 
 
 def check_sizes(kernel: kernels.Kernel, rows: Any, dtype: Any) -> None:
@@ -334,44 +269,39 @@ def check_sizes(kernel: kernels.Kernel, rows: Any, dtype: Any) -> None:
         )
 
 
-def _penalty(model: Any, n: int) -> float:
-    """C as given, or 1/(reg n), or 1."""
-    if model.C is not None:
-        if model.reg is not None:
-            raise ValueError("give C or reg, not both: C = 1/(reg n)")
-        return float(check_number("C", model.C, 0, low_open=True))
-    if model.reg is None:
-        return 1.0
-    return 1.0 / (float(check_number("reg", model.reg, 0, low_open=True)) * n)
-
-
-def _make_machine(fit: solvers.Fit, task: solvers.Task, batch: Any) -> CachedMachine:
-    """Keep what has a coefficient."""
+def make_machine(
+    fit: Fit, task: Task, n_features: int, codes: Array | None = None
+) -> CachedMachine:
+    """Keep what has a coefficient, class by class (`codes`)."""
     used = (fit.alpha != 0).any(axis=0)
     for changes in fit.corrections or []:
         used[changes[:, 0]] = True
     support = np.flatnonzero(used)
+    if codes is not None:
+        support = support[np.argsort(codes[support], kind="stable")]
     vectors = np.empty((0, 0)) if task.kernel.name == "precomputed" else task.X[support]
     votes = None
     if fit.corrections is not None:
         votes = []
+        place = np.empty(task.n, np.intp)
+        place[support] = np.arange(len(support))
         for y, changes in zip(task.Y, fit.corrections):
             rows = changes[:, 0]
             added = y[rows] * (1.0 if task.weights is None else task.weights[rows])
             survived = np.diff(np.append(changes[:, 1], fit.t + 1))
-            votes.append(np.stack([np.searchsorted(support, rows), added, survived], axis=1))
+            votes.append(np.stack([place[rows], added, survived], axis=1))
     return CachedMachine(
         task.kernel,
-        batch.source.n_features,
+        n_features,
         support,
         vectors,
         np.ascontiguousarray(fit.alpha[:, support]),
         fit.b,
         float(fit.t),
-        n_iter=fit.n_iter,
+        n_iter=np.broadcast_to(fit.n_iter, len(fit.alpha)).astype(np.int32),
         converged=fit.converged,
         votes=votes,
-        voted_bias=task.bias,
+        voted_bias=fit.bias,
         history=fit.history,
         outputs=fit.outputs,
         columns=fit.columns,

@@ -1,0 +1,320 @@
+"""`SVC`: the kernel machine over a fixed training set, as scikit-learn's users know it.
+
+Sources: Friess, Cristianini and Campbell (1998), Kecman, Vogt and Huang (2003) for the
+adatron; `osvm.solvers` names those of the others; Platt (1999) for probabilities.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm._estimator.base import LabelIndex, check_bool, check_choice, resolve_class_weight
+from osvm._estimator.compat import ClassifierMixin
+from osvm._input import validate
+from osvm._input.labels import split_outputs
+from osvm._input.schema import Field, check_list
+from osvm.kernel.cached import solvers
+from osvm.kernel.cached.machine import CachedMachine, make_machine
+from osvm.kernel.cached.sigmoid import apply_sigmoid, fit_sigmoid
+from osvm.kernel.cached.task import Task
+from osvm.kernel.fixed_set import STATE, FixedSetEstimator
+from osvm.kernel.options import refuse_foreign
+
+__all__ = ["SVC"]
+
+Array = npt.NDArray[Any]
+FOLDS = 5  # of the scores that probabilities are fitted to
+
+
+class SVC(ClassifierMixin, FixedSetEstimator):
+    """Support vector classification of a fixed training set.
+
+    Minimizes ``1/2 ||f||² + C sum_i max(0, 1 - y_i (f(x_i) + b))`` over functions of a
+    kernel's space, as `sklearn.svm.SVC` does, and takes its parameters.  More than two
+    classes are learnt one against the rest (scikit-learn: one against one), and all share
+    the kernel values.  A large set costs between n² and n³: for a stream, or beyond a
+    hundred thousand rows, see :class:`osvm.KernelClassifier`.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Weight of the losses.
+    kernel : str, object or callable, default "rbf"
+        "linear", "poly", "rbf", "sigmoid", "cosine", "precomputed", a kernel of
+        :mod:`osvm.kernels`, or a function of two sets of rows.
+    degree : int, default 3
+        Of "poly".
+    gamma : float, "scale" or "auto", default "scale"
+        Of "rbf", "poly" and "sigmoid": "scale" is ``1/(n_features X.var())``, "auto"
+        ``1/n_features``.
+    coef0 : float, default 0.0
+        Of "poly" and "sigmoid".
+    probability : bool, default False
+        Fit `predict_proba`: Platt's sigmoid of the scores of a 5-fold cross-validation,
+        which takes about five times as long.
+    tol : float, default 1e-3
+        The largest violation of the optimality conditions that is left.
+    cache_size : float, default 200
+        Memory for kernel values, in MB.
+    class_weight : dict or "balanced", optional
+        Factors of `C` by class.
+    verbose : bool, default False
+    max_iter : int, default -1
+        Passes over the rows at most.  -1 is no limit for solvers with a tolerance, and one
+        pass for the others.
+    decision_function_shape : "ovr", default "ovr"
+        One score a class; scikit-learn's "ovo" is not available.
+    random_state : int, Generator or RandomState, optional
+        Of the order of rows and the folds; None is 0, so that a repeated fit is the same.
+    solver : str or object, default "adatron"
+        "adatron" and "lasvm" solve the problem to `tol`.  "ol_svm", "norma", "pegaz",
+        "perceptron", "voted_perceptron", "ballseptron" and "alma" make passes over the rows.
+        An object of :mod:`osvm.solvers` sets the solver's own parameters, e.g.
+        ``solvers.OlSvm(average=True)``.
+
+    Attributes
+    ----------
+    classes_ : array, shape (K,)
+    support_ : int array, shape (n_SV,)
+        Row numbers of the support vectors, class by class.
+    support_vectors_ : array or CSR matrix, shape (n_SV, n_features)
+    n_support_ : int array, shape (K,)
+    dual_coef_ : array, shape (1, n_SV) for two classes, else (K, n_SV)
+        ``y_i alpha_i``, positive for rows of the output's class.
+    intercept_ : array, shape (1,) or (K,)
+    coef_ : array, shape (1, n_features) or (K, n_features)
+        With ``kernel="linear"``.
+    n_iter_ : int array, shape (1,) or (K,)
+        Passes over the rows that were made.
+    fit_status_ : int
+        1 where `tol` was not reached (a `ConvergenceWarning` says so), else 0.
+    class_weight_, shape_fit_, n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    Rows of weight 0 are not learnt from.  `predict` gives the class with the largest score;
+    with `probability` it may differ from the likeliest one, as in scikit-learn.
+
+    Examples
+    --------
+    >>> from osvm import SVC
+    >>> X, y = [[0, 0], [1, 1], [1, 0], [0, 1]], ["even", "even", "odd", "odd"]
+    >>> model = SVC(gamma=2.0, C=10.0).fit(X, y)
+    >>> model.predict([[0.9, 0.1]]).tolist()
+    ['odd']
+    >>> model.n_support_.tolist()
+    [2, 2]
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        probability: bool = False,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: Any = None,
+        verbose: bool | int = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        random_state: Any = None,
+        solver: Any = "adatron",
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.random_state = random_state
+        self.solver = solver
+
+    # ---------------------------------------------------------------- learning
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
+        """Learn from these rows.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame, shape (n, d)
+            With ``kernel="precomputed"`` the (n, n) matrix of kernel values.
+        y : array of n labels
+        sample_weight : array of n weights, optional
+            Factors of `C` by row.
+
+        Returns
+        -------
+        self
+        """
+        with self._lock.writing():
+            name = type(self).__name__
+            solver = solvers.get(self.solver)
+            refuse_foreign(self, solver)
+            if self.decision_function_shape != "ovr":
+                check_choice("decision_function_shape", self.decision_function_shape, ["ovr"])
+            calibrate = check_bool("probability", self.probability)
+            source, rows = self._check_X(X, reset=True)
+            if y is None:
+                raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
+            labels = validate.check_y_classes(y, source.n_rows, estimator_name=name)
+            index = LabelIndex.of(labels)
+            if len(index) < 2:
+                raise ValueError(
+                    "The number of classes has to be greater than one; got 1 class "
+                    f"({index.classes.tolist()[0]!r})"
+                )
+            codes = index.encode(labels)
+            given = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            by_class = resolve_class_weight(self.class_weight, index, codes, given)
+            weights = given
+            if by_class is not None:
+                weights = by_class[codes] * (1.0 if given is None else given)
+            self._check_weights(weights, codes)
+            task = self._make_task(rows, split_outputs(codes, len(index)), weights,
+                                   self._penalty())  # fmt: skip
+            fit = solver.solve(task)
+            self._check_fit(fit, task)
+            machine = make_machine(fit, task, source.n_features, codes)
+            sigmoids = _calibrate(solver, task, codes) if calibrate else None
+            counts = np.bincount(codes[machine.support], minlength=len(index))
+            with self._lock.changing():
+                self._store(X, source, machine, counts)
+                self._set_index(index)
+                self.class_weight_ = np.ones(len(index)) if by_class is None else by_class
+                self._sigmoids = sigmoids
+            return self
+
+    @staticmethod
+    def _check_weights(weights: Array | None, codes: Array) -> None:
+        """Raise unless two classes have rows that weigh something."""
+        if weights is None:
+            return
+        left = np.unique(codes[weights > 0])
+        if len(left) < 2:
+            what = "with positive weights have the same label: one class is left."
+            if len(left) == 0:
+                what = "have zero or negative weights."
+            raise ValueError(f"Invalid input - all samples {what}")
+
+    # -------------------------------------------------------------- prediction
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores: (n,) for two classes, positive for the second; else (n, K)."""
+        with self._lock:
+            scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Array:
+        """The label with the largest score; the first of equals."""
+        with self._lock:
+            scores, classes = self._scores(X), self.classes_
+        if scores.shape[1] == 1:
+            return classes[(scores[:, 0] > 0).astype(np.intp)]
+        return classes[scores.argmax(axis=1)]
+
+    @property
+    def predict_proba(self) -> Any:
+        """Probabilities of the classes, (n, K): `probability=True` only."""
+        self._check_probability()
+        return self._predict_proba
+
+    @property
+    def predict_log_proba(self) -> Any:
+        """Logarithm of `predict_proba`."""
+        self._check_probability()
+        return lambda X: np.log(self._predict_proba(X))
+
+    def _check_probability(self) -> None:
+        if not self.probability:
+            raise AttributeError(
+                "predict_proba is not available when probability=False; use "
+                "SVC(probability=True), or sklearn.calibration.CalibratedClassifierCV"
+            )
+
+    def _predict_proba(self, X: Any) -> Array:
+        with self._lock:
+            scores, sigmoids = self._scores(X), self._sigmoids
+        if sigmoids is None:
+            raise ValueError("the model was fitted with probability=False: fit it again")
+        p = np.stack([apply_sigmoid(f, ab) for f, ab in zip(scores.T, sigmoids)], axis=1)
+        if p.shape[1] == 1:
+            return np.hstack([1.0 - p, p])
+        p = np.maximum(p, 1e-7)
+        return p / p.sum(axis=1, keepdims=True)
+
+    # -------------------------------------------------------------- attributes
+
+    @property
+    def history_(self) -> dict[str, Array]:
+        """What a solver with ``record=True`` kept, one entry per example."""
+        return self._fitted().history()
+
+    # ------------------------------------------------------------------- state
+
+    def _get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        scalars, arrays = super()._get_state()
+        scalars["labels"] = self._index.get_state()
+        scalars["class_weight"] = self.class_weight_.tolist()
+        scalars["sigmoids"] = None if self._sigmoids is None else self._sigmoids.ravel().tolist()
+        return scalars, arrays
+
+    def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
+        fields = {
+            "labels": Field("dict"),
+            "class_weight": Field("list"),
+            "sigmoids": Field("list", none=True),
+        }
+        self._check_scalars(scalars, {**STATE, **fields})
+        index = LabelIndex.from_state(scalars["labels"])
+        K = len(index)
+        machine: CachedMachine = self._restore_machine(scalars, arrays, 1 if K == 2 else K, K)
+        check_list("class_weight", scalars["class_weight"], Field("float", 0), most=K, least=K)
+        sigmoids = scalars["sigmoids"]
+        if sigmoids is not None:
+            m = 2 * machine.n_outputs
+            check_list("sigmoids", sigmoids, Field("float"), most=m, least=m)
+            sigmoids = np.array(sigmoids).reshape(-1, 2)
+        self._set_restored(scalars, machine)
+        self._set_index(index)
+        self.class_weight_ = np.array(scalars["class_weight"], np.float64)
+        self._sigmoids = sigmoids
+
+
+def _calibrate(solver: solvers.CachedSolver, task: Task, codes: Array) -> Array:
+    """(a, b) of each output, from scores of rows that were left out of the learning."""
+    n, scores = task.n, np.zeros(task.Y.shape)
+    order = task.rng.permutation(n)
+    order = order[np.argsort(codes[order], kind="stable")]  # classes spread over the folds
+    folds = np.empty(n, np.intp)
+    folds[order] = np.arange(n) % FOLDS
+    for fold in range(FOLDS):
+        held, kept = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        if len(held) == 0:
+            continue
+        rows = task.X[kept]
+        if task.kernel.name == "precomputed":
+            rows = rows[:, kept]
+        weights = None if task.weights is None else task.weights[kept]
+        part = Task(rows, task.Y[:, kept], task.kernel, C=task.C, max_iter=task.max_iter,
+                    tol=task.tol, cache_size=task.cache_size, rng=task.rng,
+                    weights=weights)  # fmt: skip
+        machine = make_machine(solver.solve(part), part, rows.shape[1])
+        test = task.X[held]
+        if task.kernel.name == "precomputed":
+            test = test[:, kept]
+        scores[:, held] = machine.decision_rows(test).T
+    return np.array([fit_sigmoid(f, y > 0, task.weights) for f, y in zip(scores, task.Y)])

@@ -1,0 +1,227 @@
+"""`SVC`: LIBSVM's solution, scikit-learn's shapes, every solver, probabilities, weights."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import osvm
+from osvm import solvers
+from osvm.kernel.cached.sigmoid import apply_sigmoid, fit_sigmoid
+
+svm = pytest.importorskip("sklearn.svm")
+KERNELS = {
+    "rbf": {"gamma": 0.3},
+    "linear": {},
+    "poly": {"degree": 2, "coef0": 1.0, "gamma": 0.2},
+    "scale": {"kernel": "rbf"},
+}
+
+
+def problem(n=160, classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = np.digitize(
+        X[:, 0] + X[:, 1] ** 2 / 2 + 0.5 * rng.normal(size=n), [0.4, 1.2][: classes - 1]
+    )
+    return X, np.array(["a", "b", "c"])[y]
+
+
+def dual_objective(K, y, alpha):
+    """LIBSVM's: 1/2 (y a)' K (y a) - sum a."""
+    return 0.5 * alpha @ K @ alpha - np.abs(alpha).sum()
+
+
+# ------------------------------------------------------------- LIBSVM's problem
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix, lambda X: X.astype(np.float32)])
+@pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_solution_is_that_of_libsvm(kernel, C, form):
+    X, y = problem()
+    options = {"kernel": kernel, "C": C, "tol": 1e-6, **KERNELS[kernel]}
+    theirs = svm.SVC(**options).fit(X, y)
+    for solver in ("adatron", "lasvm"):
+        ours = osvm.SVC(**options, solver=solver).fit(form(X), y)
+        atol = 2e-3 if form(X).dtype == np.float32 else 2e-4
+        np.testing.assert_allclose(
+            ours.decision_function(X), theirs.decision_function(X), atol=atol
+        )
+        assert ours.fit_status_ == 0
+    if form is np.asarray:
+        assert ours.support_.tolist() == theirs.support_.tolist()
+        assert ours.n_support_.tolist() == theirs.n_support_.tolist()
+        np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-4)
+        np.testing.assert_allclose(ours.support_vectors_, theirs.support_vectors_)
+        if kernel != "linear":  # its coefficients are not unique
+            np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-2 * C)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])
+def test_the_objective_is_optimal_to_the_tolerance(C, dtype):
+    X, y = problem(300)
+    solver = solvers.Adatron(dtype=dtype)
+    ours = osvm.SVC(C=C, gamma=0.5, solver=solver).fit(X, y)
+    theirs = svm.SVC(C=C, gamma=0.5, tol=1e-8).fit(X, y)
+    K = osvm.kernels.RBF(gamma=0.5)(X)
+    found = []
+    for model in (ours, theirs):
+        alpha = np.zeros(len(y))
+        alpha[model.support_] = model.dual_coef_[0]
+        assert abs(alpha.sum()) < 1e-6 * C * len(y)
+        assert np.abs(alpha).max() <= C * (1 + 1e-12)
+        found.append(dual_objective(K, y, alpha))
+    # a violation of at most tol costs at most tol times the weight that can still move
+    assert found[0] <= found[1] + 1e-3 * C * len(y)
+    assert found[0] >= found[1] - 1e-6 * abs(found[1])
+
+
+def test_weights_are_factors_of_C():
+    X, y = problem()
+    weight = np.random.default_rng(1).uniform(0, 3, len(y))
+    weight[:20] = 0
+    options = {"gamma": 0.3, "tol": 1e-6, "class_weight": {"a": 2.0}}
+    theirs = svm.SVC(**options).fit(X, y, sample_weight=weight)
+    ours = osvm.SVC(**options).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)
+    numbers = (theirs.support_ + 20).tolist()  # LIBSVM counts without the rows of weight 0
+    assert ours.support_.tolist() == numbers
+    assert ours.class_weight_.tolist() == theirs.class_weight_.tolist()
+    for zero, message in ((weight * 0, "zero"), ((y == "a") * 1.0, "same label")):
+        with pytest.raises(ValueError, match=message):
+            ours.fit(X, y, sample_weight=zero)
+    assert ours.support_.tolist() == numbers
+
+
+# ------------------------------------------------------------------ its shapes
+
+
+@pytest.mark.parametrize("solver", solvers.names())
+def test_several_classes_are_one_against_the_rest(solver):
+    X, y = problem(classes=3)
+    model = osvm.SVC(solver=solver, gamma=0.3).fit(X, y)
+    n = model.n_support_.sum()
+    assert model.n_support_.shape == model.intercept_.shape == model.n_iter_.shape == (3,)
+    assert model.dual_coef_.shape == (3, n)
+    assert model.support_vectors_.shape == (n, 4)
+    assert model.decision_function(X).shape == (160, 3)
+    assert model.shape_fit_ == (160, 4)
+    grouped = y[model.support_]
+    assert grouped.tolist() == np.repeat(["a", "b", "c"], model.n_support_).tolist()
+    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
+    best = model.classes_[model.decision_function(X).argmax(axis=1)]
+    assert model.predict(X).tolist() == best.tolist()
+    assert model.score(X, y) > (0.4 if solver == "norma" else 0.55)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_weights_of_a_linear_kernel(form):
+    X, y = problem(classes=3)
+    model = osvm.SVC(kernel="linear").fit(form(X), y)
+    coef = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
+    assert coef.shape == (3, 4)
+    expected = X @ coef.T + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-9)
+    with pytest.raises(AttributeError, match="linear kernel"):
+        _ = osvm.SVC().fit(X, y).coef_
+
+
+def test_a_precomputed_kernel():
+    X, y = problem()
+    kernel = osvm.kernels.RBF(gamma=0.3)
+    plain = osvm.SVC(gamma=0.3, tol=1e-6).fit(X, y)
+    given = osvm.SVC(kernel="precomputed", tol=1e-6).fit(kernel(X), y)
+    np.testing.assert_allclose(
+        given.decision_function(kernel(X[:9], X)), plain.decision_function(X[:9]), atol=1e-8
+    )
+    assert given.support_.tolist() == plain.support_.tolist()
+    with pytest.raises(ValueError, match="square"):
+        given.fit(X, y)
+
+
+def test_no_limit_and_no_luck():
+    X, y = problem(400)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = osvm.SVC(C=100.0).fit(X, y)
+    assert model.fit_status_ == 0
+    with pytest.warns(osvm.ConvergenceWarning, match="max_iter"):
+        model = osvm.SVC(C=1e4, max_iter=1, tol=1e-6).fit(X, y)
+    assert model.fit_status_ == 1
+    assert model.n_iter_[0] <= 2
+
+
+@pytest.mark.parametrize("C", [np.inf, 1e300])
+def test_a_hard_margin(C):
+    X = np.array([[0.0], [1.0], [3.0], [4.0]])
+    model = osvm.SVC(C=C, kernel="linear").fit(X, [0, 0, 1, 1])
+    np.testing.assert_allclose(model.coef_[0] * [1.0, 3.0] + model.intercept_, [-1, 1], atol=1e-3)
+
+
+def test_a_repeated_fit_is_the_same():
+    X, y = problem(classes=3)
+    one, other = (osvm.SVC(probability=True).fit(X, y) for _ in range(2))
+    assert one.dual_coef_.tobytes() == other.dual_coef_.tobytes()
+    assert one.predict_proba(X).tobytes() == other.predict_proba(X).tobytes()
+
+
+# ----------------------------------------------------------------- probabilities
+
+
+def test_the_sigmoid_is_the_likeliest():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=400) * 3
+    positive = rng.random(400) < 1 / (1 + np.exp(1.5 * -scores + 0.4))
+    found = fit_sigmoid(scores, positive)
+    high, low = (positive.sum() + 1) / (positive.sum() + 2), 1 / ((~positive).sum() + 2)
+    target = np.where(positive, high, low)
+
+    def loss(point):
+        p = apply_sigmoid(scores, np.asarray(point))
+        return -(target * np.log(p) + (1 - target) * np.log(1 - p)).sum()
+
+    for change in ([1e-3, 0], [-1e-3, 0], [0, 1e-3], [0, -1e-3]):
+        assert loss(found) <= loss(found + change)
+    assert found[0] == pytest.approx(-1.5, abs=0.3)
+    assert apply_sigmoid(np.array([-1e9, 0.0, 1e9]), np.array([-1.0, 0.0])).tolist() == [0, 0.5, 1]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_probabilities(classes):
+    X, y = problem(600, classes)
+    model = osvm.SVC(probability=True, random_state=0).fit(X[:300], y[:300])
+    p = model.predict_proba(X)
+    assert p.shape == (600, classes)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), p)
+    right = np.mean(p[300:].max(axis=1))
+    agreed = model.classes_[p[300:].argmax(axis=1)] == y[300:]
+    assert right == pytest.approx(agreed.mean(), abs=0.1)  # calibrated on rows held out
+    plain = osvm.SVC()
+    assert not hasattr(plain, "predict_proba")
+    assert not hasattr(plain, "predict_log_proba")
+    with pytest.raises(ValueError, match="fit it again"):
+        plain.fit(X, y).set_params(probability=True).predict_proba(X)
+
+
+# -------------------------------------------------------------------- what fails
+
+
+def test_a_model_that_fails_to_fit_is_as_before():
+    X, y = problem()
+    model = osvm.SVC().fit(X, y)
+    before = model.decision_function(X).tobytes()
+    for bad_X, bad_y in ((X, np.full(len(y), "a")), (X * np.nan, y), (X[:-1], y)):
+        with pytest.raises(ValueError, match=r"class|NaN|rows|samples|length"):
+            model.fit(bad_X, bad_y)
+        assert model.decision_function(X).tobytes() == before
+    with pytest.raises(ValueError, match="decision_function_shape"):
+        model.set_params(decision_function_shape="ovo").fit(X, y)
+
+
+def test_hidden_names():
+    assert not {"Task", "Fit", "make_columns"} & set(dir(solvers))
+    assert not hasattr(osvm.kernel, "SOLVERS")
