@@ -23,7 +23,9 @@ _OBJECTS = {
     "LinearNovelty": "osvm.linear",
     "LinearRegressor": "osvm.linear",
     "MultilabelClassifier": "osvm.linear",
+    "OneClassSVM": "osvm.kernel",
     "SVC": "osvm.kernel",
+    "SVR": "osvm.kernel",
     "checkpoint": "osvm.files.checkpoint",
     "load": "osvm.files.models",
     "save": "osvm.files.models",
@@ -72,9 +74,11 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     from osvm.io import load as load
     from osvm.io import save as save
     from osvm.kernel import SVC as SVC
+    from osvm.kernel import SVR as SVR
     from osvm.kernel import KernelClassifier as KernelClassifier
     from osvm.kernel import KernelNovelty as KernelNovelty
     from osvm.kernel import KernelRegressor as KernelRegressor
+    from osvm.kernel import OneClassSVM as OneClassSVM
     from osvm.linear import AlmaClassifier as AlmaClassifier
     from osvm.linear import LinearClassifier as LinearClassifier
     from osvm.linear import LinearNovelty as LinearNovelty

@@ -37,7 +37,8 @@ SPARSE_SMD = osvm.schedules.SMD(per_coordinate=True)
 
 def _estimator(name, params):
     cls = getattr(importlib.import_module(io.CLASSES[name]), name)
-    return cls(random_state=3, **params)
+    seeded = "random_state" in inspect.signature(cls).parameters
+    return cls(**({"random_state": 3} if seeded else {}), **params)
 
 
 LINEAR = [
@@ -122,6 +123,8 @@ def _recipe(name):
 TARGETS = {
     "LinearRegressor": "number",
     "KernelRegressor": "number",
+    "SVR": "number",
+    "OneClassSVM": "novel",
     "LinearNovelty": "novel",
     "KernelNovelty": "novel",
     "MultilabelClassifier": "sets",
@@ -147,6 +150,10 @@ def _kinds():
         add("KernelClassifier", target, params)
     for target, params in SVC:
         add("SVC", target, params)
+    for params in ({}, {"C": 3.0, "epsilon": 0.01, "max_iter": 2}, {"kernel": "linear"}):
+        add("SVR", "number", params)
+    for params in ({}, {"nu": 0.1, "kernel": "linear"}):
+        add("OneClassSVM", "novel", params)
     for params in ({}, {"schedule": "constant", "budget": 10}, {"eviction": "term", "budget": 9}):
         add("KernelRegressor", "number", params)
     for params in ({}, {"nu": None, "reg": 0.1, "budget": 12}):

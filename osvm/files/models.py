@@ -33,7 +33,9 @@ CLASSES = {
     "LinearNovelty": "osvm.linear",
     "LinearRegressor": "osvm.linear",
     "MultilabelClassifier": "osvm.linear",
+    "OneClassSVM": "osvm.kernel",
     "SVC": "osvm.kernel",
+    "SVR": "osvm.kernel",
 }
 
 # Parameters of earlier formats that are gone and changed nothing about a trained model.

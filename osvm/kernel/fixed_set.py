@@ -147,7 +147,7 @@ class FixedSetEstimator(KernelBase):
         return machine.dual @ machine.vectors
 
     @property
-    def n_iter_(self) -> Array:
+    def n_iter_(self) -> Any:
         """Passes over the rows that each output took."""
         return self._fitted().n_iter.copy()
 

@@ -439,6 +439,8 @@ ESTIMATORS = [
     "KernelRegressor",
     "KernelNovelty",
     "SVC",
+    "SVR",
+    "OneClassSVM",
     "MultilabelClassifier",
     "AlmaClassifier",
 ]

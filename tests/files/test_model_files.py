@@ -51,6 +51,8 @@ MODELS = {
     "kernel-multi": (osvm.KernelClassifier("softmax", budget=5, kernel="linear", **SETS), THREE),
     "kernel-cached": (osvm.SVC(solver="ol_svm", gamma=1.0, max_iter=2, random_state=3), SIGN),
     "svc": (osvm.SVC(gamma=1.0, probability=True), THREE),
+    "svr": (osvm.SVR(gamma=1.0), NUMBER),
+    "one-class": (osvm.OneClassSVM(gamma=1.0), None),
     "kernel-regressor": (osvm.KernelRegressor(budget=5, gamma=1.0, **SETS), NUMBER),
     "kernel-novelty": (osvm.KernelNovelty(budget=5, gamma=1.0, **SETS), None),
 }  # fmt: skip

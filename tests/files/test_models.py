@@ -55,6 +55,8 @@ VARIANTS = [
     ("KernelClassifier", "multi", {"budget": 10}),
     *(("SVC", "binary", {"solver": name}) for name in solvers.names()),
     ("SVC", "multi", {"solver": "ol_svm"}),
+    ("SVR", "number", {}),
+    ("OneClassSVM", None, {"nu": 0.2}),
     ("KernelRegressor", "number", {}),
     ("KernelRegressor", "number", {"schedule": "constant", "budget": 10}),
     ("KernelNovelty", None, {}),
@@ -79,7 +81,9 @@ def test_every_estimator_is_in_the_list():
 
 def make(name, target, params):
     cls = getattr(importlib.import_module(io.CLASSES[name]), name)
-    model = cls(random_state=3, **params)
+    model = cls(**params)
+    if "random_state" in model.get_params():
+        model.set_params(random_state=3)
     y = Y[target]
     return model.fit(X) if y is None else model.fit(X, y)
 

@@ -381,6 +381,11 @@ class Adatron(Sequential):
             n_iter[q] = -(-machine.n_sets * machine.size // task.n)
             t = max(t, machine.n_sets * machine.size)
             converged = converged and good
+            if task.progress is not None:
+                margin = y * outputs[q]
+                task.progress.add(
+                    task.n, loss=np.maximum(0, 1 - margin).sum(), errors=np.sum(margin <= 0)
+                )
         found = {"computed": columns.computed, "hits": columns.hits}
         return task.result(
             alpha, b, outputs=outputs, t=t, n_iter=n_iter, converged=converged, columns=found
@@ -475,6 +480,8 @@ class LaSvm(CachedSolver):
                 if self.finish:
                     machine.finish(everywhere=everywhere)
                     good = good and machine.finished
+            if task.progress is not None:
+                task.progress.update(task.n * made * len(machines), loss=None)
         b = np.array([machine.b for machine in machines])
         return task.result(
             np.array([machine.alpha for machine in machines]),
