@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from osvm import kernels
 from osvm._estimator.base import check_integer, check_number, make_generator
+from osvm._estimator.compat import convergence_warning
 from osvm._estimator.progress import make_progress
 from osvm._input.schema import Field, check_list
-from osvm.exceptions import ConvergenceWarning
 from osvm.kernel.base import KernelBase
 from osvm.kernel.cached.machine import CachedMachine, check_sizes
 from osvm.kernel.cached.task import Fit, Task
@@ -39,7 +40,10 @@ class FixedSetEstimator(KernelBase):
 
     def _make_task(self, rows: Any, Y: Array, weights: Array | None, C: float) -> Task:
         """The parameters, checked, with the rows."""
-        kernel = self._kernel_part().resolve(rows)
+        kernel = self._kernel_part()
+        if kernel.name not in ("precomputed", "python"):
+            check_sizes(kernels.Linear(), rows, np.float32)  # before gamma="scale"
+        kernel = kernel.resolve(rows)
         check_sizes(kernel, rows, np.float32)  # columns may be kept in float32
         if kernel.name == "precomputed":
             if rows.shape[0] != rows.shape[1]:
@@ -73,13 +77,25 @@ class FixedSetEstimator(KernelBase):
         if not (np.isfinite(fit.alpha).all() and np.isfinite(fit.b).all()):
             raise ValueError("the coefficients overflowed; use a smaller C, or scale the data")
         if fit.converged is False:
-            made = int(np.max(fit.n_iter))
             warnings.warn(
-                f"Solver terminated early after {made} passes over the rows (max_iter="
-                f"{self.max_iter}), short of tol={task.tol:g}. Raise max_iter or tol, lower C, "
-                "or scale the data, e.g. with StandardScaler or MinMaxScaler.",
-                ConvergenceWarning,
+                f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing "
+                "your data with StandardScaler or MinMaxScaler.  It stopped short of "
+                f"tol={task.tol:g}, after {int(np.max(fit.n_iter))} passes over the rows: raise "
+                "max_iter or tol, or lower C.",
+                convergence_warning(),
                 stacklevel=4,
+            )
+
+    @staticmethod
+    def _check_weights(weights: Array | None, codes: Array | None = None) -> None:
+        """Raise unless some rows weigh something, and those of two classes (`codes`)."""
+        if weights is None:
+            return
+        if not weights.any():
+            raise ValueError("Invalid input - all samples have zero or negative weights.")
+        if codes is not None and len(np.unique(codes[weights > 0])) < 2:
+            raise ValueError(
+                "Invalid input - all samples with positive weights belong to the same class."
             )
 
     def _penalty(self) -> float:
@@ -143,8 +159,12 @@ class FixedSetEstimator(KernelBase):
             raise AttributeError("coef_ is only available when using a linear kernel")
         machine = self._fitted()
         if hasattr(machine.vectors, "indptr"):
-            return type(machine.vectors)(machine.dual) @ machine.vectors
-        return machine.dual @ machine.vectors
+            coef = type(machine.vectors)(machine.dual) @ machine.vectors
+            coef.data.flags.writeable = False
+        else:
+            coef = machine.dual @ machine.vectors
+            coef.flags.writeable = False  # what is set here would be lost
+        return coef
 
     @property
     def n_iter_(self) -> Any:

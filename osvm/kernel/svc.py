@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._estimator.base import LabelIndex, check_bool, check_choice, resolve_class_weight
-from osvm._estimator.compat import ClassifierMixin
+from osvm._estimator.compat import ClassifierMixin, not_fitted_error
 from osvm._input import validate
 from osvm._input.labels import split_outputs
 from osvm._input.schema import Field, check_list
@@ -178,7 +178,7 @@ class SVC(ClassifierMixin, FixedSetEstimator):
                     f"({index.classes.tolist()[0]!r})"
                 )
             codes = index.encode(labels)
-            given = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            given = validate.check_sample_weight(sample_weight, source.n_rows)
             by_class = resolve_class_weight(self.class_weight, index, codes, given)
             weights = given
             if by_class is not None:
@@ -197,18 +197,6 @@ class SVC(ClassifierMixin, FixedSetEstimator):
                 self.class_weight_ = np.ones(len(index)) if by_class is None else by_class
                 self._sigmoids = sigmoids
             return self
-
-    @staticmethod
-    def _check_weights(weights: Array | None, codes: Array) -> None:
-        """Raise unless two classes have rows that weigh something."""
-        if weights is None:
-            return
-        left = np.unique(codes[weights > 0])
-        if len(left) < 2:
-            what = "with positive weights have the same label: one class is left."
-            if len(left) == 0:
-                what = "have zero or negative weights."
-            raise ValueError(f"Invalid input - all samples {what}")
 
     # -------------------------------------------------------------- prediction
 
@@ -249,7 +237,9 @@ class SVC(ClassifierMixin, FixedSetEstimator):
         with self._lock:
             scores, sigmoids = self._scores(X), self._sigmoids
         if sigmoids is None:
-            raise ValueError("the model was fitted with probability=False: fit it again")
+            raise not_fitted_error()(
+                "predict_proba is not available when fitted with probability=False: fit it again"
+            )
         p = np.stack([apply_sigmoid(f, ab) for f, ab in zip(scores.T, sigmoids)], axis=1)
         if p.shape[1] == 1:
             return np.hstack([1.0 - p, p])

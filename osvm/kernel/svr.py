@@ -145,7 +145,8 @@ class SVR(RegressorMixin, _OneOutput):
             if y is None:
                 raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
             targets = validate.check_y_regression(y, source.n_rows, estimator_name=name)
-            weights = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            weights = validate.check_sample_weight(sample_weight, source.n_rows)
+            self._check_weights(weights)
             task = self._make_task(rows, targets[None, :], weights, self._penalty())
             # a row's coefficient is the difference of two, of which one is 0
             sign = np.tile([1.0, -1.0], task.n)
@@ -220,7 +221,8 @@ shape_fit_
         with self._lock.writing():
             nu = check_number("nu", self.nu, 0, 1, low_open=True)
             source, rows = self._check_X(X, reset=True)
-            weights = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            weights = validate.check_sample_weight(sample_weight, source.n_rows)
+            self._check_weights(weights)
             task = self._make_task(rows, np.zeros((1, source.n_rows)), weights, 1.0)
             upper = task.upper()
             # the first rows have all the weight to begin with, as in LIBSVM

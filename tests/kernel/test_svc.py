@@ -90,7 +90,7 @@ def test_weights_are_factors_of_C():
     numbers = (theirs.support_ + 20).tolist()  # LIBSVM counts without the rows of weight 0
     assert ours.support_.tolist() == numbers
     assert ours.class_weight_.tolist() == theirs.class_weight_.tolist()
-    for zero, message in ((weight * 0, "zero"), ((y == "a") * 1.0, "same label")):
+    for zero, message in ((weight * 0, "zero"), ((y == "a") * 1.0, "same class")):
         with pytest.raises(ValueError, match=message):
             ours.fit(X, y, sample_weight=zero)
     assert ours.support_.tolist() == numbers

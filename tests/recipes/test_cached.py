@@ -399,7 +399,7 @@ def test_scikit_learn_checks():
         "check_sample_weight_equivalence_on_dense_data": "see above",
         "check_sample_weight_equivalence_on_sparse_data": "see above",
     }
-    for model in (recipes.ol_svm(), recipes.kernel_adatron(), recipes.lasvm(), AlmaClassifier()):
+    for model in (recipes.ol_svm(), recipes.lasvm(), AlmaClassifier()):
         weighted = known if model.__class__ is osvm.SVC else {}
         checks.check_estimator(model, on_fail="raise", expected_failed_checks=weighted)
 
