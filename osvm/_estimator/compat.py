@@ -154,6 +154,8 @@ def _clone(estimator: Any, *, safe: bool = True) -> Any:
     """A new, unfitted estimator with the same parameters."""
     if isinstance(estimator, list | tuple | set | frozenset):
         return type(estimator)([_clone(item, safe=safe) for item in estimator])
+    if hasattr(estimator, "__sklearn_clone__") and not isinstance(estimator, type):
+        return estimator.__sklearn_clone__()
     if not hasattr(estimator, "get_params") or isinstance(estimator, type):
         if safe:
             raise TypeError(f"Cannot clone {estimator!r}: it has no get_params method.")
