@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from osvm.exceptions import ConvergenceWarning
+
 __all__ = [
     "BaseEstimator",
     "CallbackSupport",
@@ -29,6 +31,7 @@ __all__ = [
     "available_if",
     "check_is_fitted",
     "clone",
+    "convergence_warning",
     "not_fitted_error",
     "with_callbacks",
 ]
@@ -251,6 +254,16 @@ def not_fitted_error() -> type[Exception]:
         except ImportError:
             pass
     return _NotFittedError
+
+
+@functools.cache
+def convergence_warning() -> type[ConvergenceWarning]:
+    """osvm's class, also scikit-learn's where that is in use: either can be filtered."""
+    if not HAS_SKLEARN:
+        return ConvergenceWarning
+    from sklearn.exceptions import ConvergenceWarning as Theirs
+
+    return type("ConvergenceWarning", (ConvergenceWarning, Theirs), {})
 
 
 def check_is_fitted(estimator: Any, attribute: str = "t_") -> None:
