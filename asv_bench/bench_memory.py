@@ -27,7 +27,7 @@ class LinearFit:
 
     def peakmem_fit(self, kind: str, classes: int) -> None:
         if kind == "dual":
-            model = osvm.recipes.dual_svm(reg=1e-4, tol=1e-2, random_state=0)
+            model = osvm.recipes.dual_svm(C=1e4 / len(self.y), tol=1e-2, random_state=0)
         else:
             model = osvm.LinearClassifier(
                 reg=1e-4, epochs=1, average=kind == "averaged", project=kind == "projected",

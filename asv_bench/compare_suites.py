@@ -82,8 +82,8 @@ def multiclass_jobs(X: Any, y: np.ndarray, reg: float) -> list[Job]:
     dual = getattr(recipes, "dual_svm", None)
     if dual is not None:
         jobs.append(
-            Job("osvm dual", lambda e, s: dual(reg=reg, tol=e, random_state=s), (X, y),
-                (1e-1, 1e-2, 1e-3), "tol")
+            Job("osvm dual", lambda e, s: dual(C=1 / (reg * len(y)), tol=e, random_state=s),
+                (X, y), (1e-1, 1e-2, 1e-3), "tol")
         )  # fmt: skip
     linear, svm = safe_import("sklearn.linear_model"), safe_import("sklearn.svm")
     if linear is not None and svm is not None:

@@ -132,7 +132,7 @@ class OsvmDual(_Estimator):
         from osvm import recipes
 
         return recipes.dual_svm(
-            reg=self.reg, tol=effort, epochs=1000, fit_intercept=False, random_state=seed
+            C=1.0 / (self.reg * self.n), tol=effort, fit_intercept=False, random_state=seed
         )
 
 

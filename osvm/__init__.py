@@ -22,6 +22,7 @@ _OBJECTS = {
     "LinearClassifier": "osvm.linear",
     "LinearNovelty": "osvm.linear",
     "LinearRegressor": "osvm.linear",
+    "LinearSVC": "osvm.linear",
     "MultilabelClassifier": "osvm.linear",
     "OneClassSVM": "osvm.kernel",
     "SVC": "osvm.kernel",
@@ -83,6 +84,7 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     from osvm.linear import LinearClassifier as LinearClassifier
     from osvm.linear import LinearNovelty as LinearNovelty
     from osvm.linear import LinearRegressor as LinearRegressor
+    from osvm.linear import LinearSVC as LinearSVC
     from osvm.linear import MultilabelClassifier as MultilabelClassifier
 
 

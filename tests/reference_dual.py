@@ -115,3 +115,24 @@ def dual_ascent(
             center = b
             b = center + bias_sq * (alpha @ y)
         yield alpha.copy(), w.copy(), b, center, len(active)
+
+
+def best_offset(f, y, weight, squared):
+    """The b that minimizes the weighted loss, by bisection of its slope in b.
+
+    Where the slope is zero on an interval (hinge), its middle.
+    """
+    c = np.ones(len(y)) if weight is None else weight
+
+    def slope(b):
+        m = np.maximum(0.0, 1.0 - y * (f + b))
+        return -(c * y) @ (2 * m if squared else (m > 0))
+
+    def first(above):
+        low, high = -1e6, 1e6
+        for _ in range(200):
+            b = 0.5 * (low + high)
+            low, high = (low, b) if above(slope(b)) else (b, high)
+        return b
+
+    return 0.5 * (first(lambda g: g > -1e-12) + first(lambda g: g > 1e-12))

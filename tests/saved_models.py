@@ -57,11 +57,9 @@ LINEAR = [
     ("binary", {"batch_size": 7, "average": True, "project": True}),
     ("binary", {"batch_size": "full"}),
     ("binary", {"batch_size": "full", "C": 1.0}),
-    ("binary", {"solver": "dual", "reg": 1.0, "epochs": 99}),
     ("binary", {"schedule": "smd"}),
     ("binary", {"schedule": SPARSE_SMD}),
     ("binary", {"warm_start": True, "normalize": True}),
-    ("multi", {"solver": "dual", "reg": 1.0, "epochs": 99}),
     ("multi", {"loss": "softmax", "batch_size": "full"}),
     ("multi", {"loss": "multiclass_hinge", "probability": True, "average": True}),
     ("multi", {"average": 10, "batch_size": 7, "class_weight": {"a": 2.0}}),
@@ -70,6 +68,12 @@ LINEAR = [
     ("multi", {"project": True}),
     ("paths", {"loss": "graph_hinge", "taxonomy": TREE}),
 ]  # fmt: skip
+SVC = [
+    ("binary", {}),
+    ("binary", {"loss": "hinge", "C": 10.0, "warm_start": True, "intercept_scaling": 1.0}),
+    ("multi", {"class_weight": "balanced", "dual": False}),
+    ("multi", {"warm_start": True, "fit_intercept": False, "dual": True}),
+]
 REGRESSOR = [
     {},
     {"loss": "huber", "average": True, "schedule": "inverse_sqrt"},
@@ -83,11 +87,9 @@ MULTILABEL = [
     ("sets", {"batch_size": 7}),
     ("sets", {"batch_size": "full"}),
     ("sets", {"probability": True, "C": 1.0}),
-    ("sets", {"solver": "dual", "reg": 1.0, "epochs": 99}),
     ("sets", {"class_weight": "balanced", "project": True}),
     ("one set", {"C": 1.0}),
     ("one set", {"C": 1.0, "batch_size": "full"}),
-    ("one set", {"solver": "dual", "reg": 1.0, "epochs": 99}),
 ]
 KERNEL = [
     ("binary", {}),
@@ -140,6 +142,8 @@ def _kinds():
 
     for target, params in LINEAR:
         add("LinearClassifier", target, params)
+    for target, params in SVC:
+        add("LinearSVC", target, params)
     for params in REGRESSOR:
         add("LinearRegressor", "number", params)
     for params in NOVELTY:

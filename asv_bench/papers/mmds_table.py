@@ -80,7 +80,7 @@ def make_solvers(n: int) -> dict[str, Callable[[Any, Any, int], Any]]:
     }
     if hasattr(recipes, "dual_svm"):
         solvers["osvm dual_svm, tol 0.001"] = lambda X, y, seed: recipes.dual_svm(
-            reg=REG, tol=1e-3, random_state=seed
+            C=1 / (REG * n), tol=1e-3, random_state=seed
         ).fit(X, y)
     linear, svm = peers.safe_import("sklearn.linear_model"), peers.safe_import("sklearn.svm")
     if linear is not None:

@@ -14,6 +14,7 @@ keeps to two orders:
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,8 @@ _BASE_FIELDS = {
     "n_features_in": Field("int", 1, 2**48),
     "feature_names_in": Field("list", none=True),
 }
+# Parameters that hold a part, and the modules whose `get` resolves it.
+_PARTS = {"kernel": "osvm.kernels", "loss": "osvm.losses", "schedule": "osvm.schedules"}
 State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
 
@@ -69,6 +72,47 @@ class OnlineEstimator(Locked, BaseEstimator):
 
     def __init__(self) -> None:
         """An estimator without parameters, whose signature can be inspected."""
+
+    # ------------------------------------------------------------- parameters
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters by name; ``schedule__mu`` sets that of a part.
+
+        Parts are frozen and may be shared, so that the estimator gets a new one.  A part
+        that was given by its name becomes an object: after ``schedule="smd"``,
+        ``set_params(schedule__mu=0.1)`` makes it ``SMD(mu=0.1)``.  An error leaves the
+        parameters as they were.
+
+        Parameters
+        ----------
+        **params
+
+        Returns
+        -------
+        self
+        """
+        inner: dict[str, dict[str, Any]] = {}
+        known = self._get_param_names()
+        for key in list(params):
+            name, nested, own = key.partition("__")
+            if name not in known:
+                return super().set_params(**{key: params[key]})  # raises
+            if nested and name in _PARTS:
+                inner.setdefault(name, {})[own] = params.pop(key)
+        if inner:
+            params |= {
+                name: self._changed_part(name, params.get(name, getattr(self, name)), values)
+                for name, values in inner.items()
+            }
+        return super().set_params(**params)
+
+    def _changed_part(self, name: str, part: Any, values: dict[str, Any]) -> Any:
+        """The part with these parameters; a kernel's name takes the rest from the estimator."""
+        module = import_module(_PARTS[name])
+        if name == "kernel" and isinstance(part, str):
+            own = {key: getattr(self, key, None) for key in module.parameters(part)}
+            values = {**{key: v for key, v in own.items() if v is not None}, **values}
+        return module.get(part, **values)
 
     # ------------------------------------------------------------------- data
 

@@ -157,6 +157,8 @@ def _clone(estimator: Any, *, safe: bool = True) -> Any:
     """A new, unfitted estimator with the same parameters."""
     if isinstance(estimator, list | tuple | set | frozenset):
         return type(estimator)([_clone(item, safe=safe) for item in estimator])
+    if hasattr(estimator, "__sklearn_clone__") and not isinstance(estimator, type):
+        return estimator.__sklearn_clone__()
     if not hasattr(estimator, "get_params") or isinstance(estimator, type):
         if safe:
             raise TypeError(f"Cannot clone {estimator!r}: it has no get_params method.")
@@ -255,8 +257,8 @@ def not_fitted_error() -> type[Exception]:
 
 
 @functools.cache
-def convergence_warning() -> type[Warning]:
-    """`osvm.ConvergenceWarning`, caught as scikit-learn's too where it is installed."""
+def convergence_warning() -> type[ConvergenceWarning]:
+    """osvm's class, also scikit-learn's where that is in use: either can be filtered."""
     if not HAS_SKLEARN:
         return ConvergenceWarning
     from sklearn.exceptions import ConvergenceWarning as Theirs

@@ -24,6 +24,17 @@ class Part:
         plain = {k: v.item() if hasattr(v, "item") else v for k, v in _fields(self).items()}
         return {"name": self.name, **plain}
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name, as scikit-learn asks for them."""
+        return _fields(self)
+
+    def set_params(self, **params: Any) -> Any:
+        """A part with these parameters changed; this one stays as it is."""
+        return replaced(self, params)
+
+    def __sklearn_clone__(self) -> Any:
+        return self  # frozen: copies may share it
+
 
 P = TypeVar("P", bound=Part)
 
@@ -53,15 +64,7 @@ class Registry(Generic[P]):
     def make(self, name: str, params: dict[str, Any]) -> P:
         if name not in self.classes:
             raise ValueError(f"unknown {self.sort} {name!r}; choose from {self.names()}")
-        return self.build(self.classes[name], params)
-
-    def build(self, cls: type[P], params: dict[str, Any]) -> P:
-        known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-        unknown = sorted(set(params) - known)
-        if unknown:
-            takes = f"it takes {sorted(known)}" if known else "it takes none"
-            raise ValueError(f"{self.sort} {cls.name!r} has no parameter {unknown[0]!r}; {takes}")
-        return cls(**params)
+        return build(self.classes[name], params)
 
     def get(
         self,
@@ -85,15 +88,28 @@ class Registry(Generic[P]):
                     f"osvm, not {type(part).__name__}"
                 )
             part = adopted
-        if not params:
-            return part
-        return self.build(type(part), {**_fields(part), **params})
+        return replaced(part, params) if params else part
 
     def from_config(self, config: dict[str, Any]) -> P:
         if not isinstance(config, dict) or not isinstance(config.get("name"), str):
             raise ValueError(f"a {self.sort}'s config is a dictionary with a 'name'")
         params = {key: value for key, value in config.items() if key != "name"}
         return self.make(config["name"], params)
+
+
+def build(cls: type[P], params: dict[str, Any]) -> P:
+    """The part with these parameters; ValueError names one that it does not take."""
+    known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    unknown = sorted(set(params) - known)
+    if unknown:
+        takes = f"it takes {sorted(known)}" if known else "it takes none"
+        raise ValueError(f"{cls.name!r} has no parameter {unknown[0]!r}; {takes}")
+    return cls(**params)
+
+
+def replaced(part: P, params: dict[str, Any]) -> P:
+    """The part with some parameters changed, as a new one."""
+    return build(type(part), {**_fields(part), **params})
 
 
 def _fields(part: Part) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress line")
 
 
-def learners(reg: float, seed: int) -> list[tuple[str, Callable[[], Any]]]:
+def learners(reg: float, seed: int, n_rows: int) -> list[tuple[str, Callable[[], Any]]]:
     """What the demo compares; each function makes an estimator that is not fitted."""
     from osvm import LinearClassifier, recipes
 
@@ -74,11 +74,12 @@ def learners(reg: float, seed: int) -> list[tuple[str, Callable[[], Any]]]:
         "fit_intercept": False,
         "random_state": seed,
     }
+    exact: dict[str, Any] = {"tol": 1e-3, "fit_intercept": False, "random_state": seed}
     made: list[tuple[str, Callable[[], Any]]] = [
         ("one pass", lambda: LinearClassifier(epochs=1, **common)),
         ("one pass, averaged", lambda: LinearClassifier(epochs=1, average=True, **common)),
         ("five passes", lambda: LinearClassifier(epochs=5, **common)),
-        ("dual ascent to 0.1 %", lambda: recipes.dual_svm(tol=1e-3, **common)),
+        ("dual ascent to 0.1 %", lambda: recipes.dual_svm(1.0 / (reg * n_rows), **exact)),
     ]
     if importlib.util.find_spec("sklearn") is not None:
         from sklearn.linear_model import SGDClassifier
@@ -203,7 +204,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.rows, n_test, N_FEATURES, NNZ, random_state=arguments.seed
     )
     problem = Problem(X, y, X_test, y_test, arguments.reg, time_matvec(X))
-    made = learners(arguments.reg, arguments.seed)
+    made = learners(arguments.reg, arguments.seed, problem.X.shape[0])
     stream, curve = learning_curve(made[0][1](), problem, progress)
     results = []
     for name, make in made:

@@ -32,14 +32,21 @@ CLASSES = {
     "LinearClassifier": "osvm.linear",
     "LinearNovelty": "osvm.linear",
     "LinearRegressor": "osvm.linear",
+    "LinearSVC": "osvm.linear",
     "MultilabelClassifier": "osvm.linear",
     "OneClassSVM": "osvm.kernel",
     "SVC": "osvm.kernel",
     "SVR": "osvm.kernel",
 }
 
-# Parameters of earlier formats that are gone and changed nothing about a trained model.
-RETIRED = {"lock_free"}
+# Parameters of earlier files that are gone and changed nothing about a trained model: how it
+# was trained (`LinearSVC` solves what solver="dual" did).
+RETIRED = {
+    "LinearClassifier": {"lock_free", "solver"},
+    "LinearNovelty": {"lock_free"},
+    "LinearRegressor": {"lock_free"},
+    "MultilabelClassifier": {"lock_free", "solver"},
+}
 
 
 def save(
@@ -172,7 +179,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
             name, params, state = room.upgrade(name, params, state, own)
         cls = getattr(room, name)
         known = set(cls._get_param_names())
-        unknown = sorted(set(params) - known - RETIRED)
+        unknown = sorted(set(params) - known - RETIRED.get(name, set()))
         if unknown:
             raise ValueError(f"{name} has no parameter {unknown[0]!r}")
         model = cls(**{key: value for key, value in params.items() if key in known})

@@ -11,12 +11,14 @@ from osvm.linear.classifier import LinearClassifier
 from osvm.linear.multilabel import MultilabelClassifier
 from osvm.linear.novelty import LinearNovelty
 from osvm.linear.regressor import LinearRegressor
+from osvm.linear.svc import LinearSVC
 
 __all__ = [
     "AlmaClassifier",
     "LinearClassifier",
     "LinearNovelty",
     "LinearRegressor",
+    "LinearSVC",
     "MultilabelClassifier",
 ]
 

@@ -13,7 +13,6 @@ from osvm._estimator.base import (
     LabelIndex,
     RunningBalance,
     check_bool,
-    check_choice,
     check_class_weight,
     resolve_class_weight,
 )
@@ -23,7 +22,6 @@ from osvm._input.labels import count_codes
 from osvm._input.rows import RowSource
 from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
-from osvm.linear.dual_fit import fit_dual
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan, resolve_plan
 from osvm.linear.scores import Platt
@@ -49,10 +47,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         "hinge", "squared_hinge", "perceptron", "logistic", "modified_huber",
         "multiclass_hinge", "graph_hinge" (needs `taxonomy`), "softmax", or a loss
         of your own (see :mod:`osvm.losses`).
-    solver : {"sgd", "dual"}, default "sgd"
-        "dual" is dual coordinate ascent for "hinge" and "squared_hinge": `fit` solves the
-        problem until the duality gap is below `tol` (1e-3 of the objective by default)
-        or `epochs` are over.  It closes the last percent where SGD crawls.
     reg : float, optional
         The regulariser; 1e-4 unless `C` is given.
     C : float, optional
@@ -90,8 +84,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     warm_start : bool, default False
         `fit` goes on from the present weights.
     n_jobs : int, optional
-        Threads that share the rows of a prediction, and the classes of solver="dual"; -1
-        for all cores.  The result does not depend on it.
+        Threads that share the rows of a prediction; -1 for all cores.  The result does not
+        depend on it.
     verbose : bool, default False
         Print progress at examples 1, 2, 4, 8, ...
     record : bool, default False
@@ -112,12 +106,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         Passes that the last `fit` made.
     objective_ : array
         After each epoch, with `tol`.
-    dual_gap_ : float or array of K
-        With ``solver="dual"``: how far above the minimum the objective can be.
-    dual_coef_ : array of n, or None
-        With ``solver="dual"`` and two classes: ``w = sum_i dual_coef_[i] y_i x_i``.
-    dual_history_ : list of dicts
-        With ``solver="dual"``: primal, dual and gap per epoch, for each output.
     history_ : dict of arrays
         With `record`: "eta", "loss" (before the update) and "error" (running error
         of test-then-train), one entry per example.
@@ -143,7 +131,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         self,
         loss: Any = "hinge",
         *,
-        solver: str = "sgd",
         reg: float | None = None,
         C: float | None = None,
         schedule: Any = "bottou",
@@ -215,13 +202,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             n_out = self._n_out(n_classes, plan)
             data = Examples(source, encode_targets(codes, n_out), weight)
             shape = n_out, self._weight_dtype(rows)
-            if self.solver != "sgd":
-                check_choice("solver", self.solver, ["sgd", "dual"])
-                learner, solved = fit_dual(self, plan, data, shape)
-                with self._lock.changing():
-                    self._store(X, source, learner, plan.with_usual_t0(), None)
-                    self.__dict__.update(labels_seen, **solved)
-                return self
             self._train((X, y, sample_weight), data, plan, shape, labels_seen)
             return self
 

@@ -3,6 +3,8 @@
 Source: Hsieh, Chang, Lin, Keerthi, Sundararajan, "A dual coordinate descent method for
 large-scale linear SVM" (ICML 2008); the problem, its dual and the treatment of the
 offset stand in `osvm/linear/dual_steps.pxd`, the epochs in `osvm/linear/dual_loop.pyx`.
+Narrow data that are not solved after as much work as an interior-point method would be
+are handed to it (`osvm/linear/interior_point.py`).
 
 A fit works on new arrays and hands them over at its end, so that an error leaves the
 solver as it was; an interrupt (Ctrl-C) hands over what has been reached.
@@ -17,13 +19,18 @@ from typing import Any
 import numpy as np
 
 from osvm._input.rows import RowSource
-from osvm.linear.dual_loop import DualProblem, mean_sq_norm
+from osvm.linear.dual_loop import DualProblem, sample_sq_norms
+from osvm.linear.interior_point import interior_point
 from osvm.linear.weights import ScaledMatrix, ScaledVector
 
 LOSSES = ("hinge", "squared_hinge")
-# The multipliers' step for a free offset, as a share of the mean squared norm of the rows:
-# 0.01 to 0.3 need about as many epochs, more slows the other steps down.
-OFFSET_STEP = 0.1
+# The multipliers' step for a free offset, as a share of the median squared norm of the rows:
+# a hundredth to a tenth need about as many epochs; raw counts have a few rows whose norm is
+# a hundred times the usual one, and a step that goes by those needs ten times as many.
+OFFSET_STEP = 0.03
+# Half the work of an interior-point method in visited non-zeros: ten steps, ten times as cheap
+# for each number, and what their calls cost at least.  More columns would need too much memory.
+STEPS_WORK, CALLS_WORK, NARROW = 0.5, 1e6, 2000
 COLUMNS = ("epoch", "active", "primal", "dual", "gap")
 
 
@@ -59,6 +66,8 @@ class DualSolver:
     keep_alpha : bool
         Keep the dual variables of all K problems (n x K numbers) for a warm start.
         A single problem always keeps them.
+    positive : array of n_out, optional
+        Weight of the rows of class k in problem k, as LIBLINEAR weighs classes.
 
     Attributes
     ----------
@@ -70,6 +79,8 @@ class DualSolver:
         The objective at the end, the proven lower bound on its minimum, and their
         difference, each by a pass over all rows.
     n_epochs : int64 array of n_out
+        Passes over the rows: a visit of half of them is half a pass.  Steps of the
+        interior-point method are added.
     converged : bool array of n_out
         The relative gap ``dual_gap_ / objective_`` reached `tol`.
     history : list of dict
@@ -105,6 +116,7 @@ class DualSolver:
         shuffle: bool = True,
         seed: int = 0,
         keep_alpha: bool = False,
+        positive: np.ndarray | None = None,
     ) -> None:
         if not (np.isfinite(reg) and reg > 0.0):
             raise ValueError(f"reg must be positive and finite, got {reg}")
@@ -120,6 +132,7 @@ class DualSolver:
         self.fit_intercept, self.intercept_scaling = bool(fit_intercept), intercept_scaling
         self.shrinking, self.shuffle = bool(shrinking), bool(shuffle)
         self.n_features, self.n_out, self.dtype = int(n_features), int(n_out), np.dtype(dtype)
+        self.positive = positive
         self.keep_alpha = bool(keep_alpha) or n_out == 1
         self.weights: Any
         if n_out == 1:
@@ -141,10 +154,11 @@ class DualSolver:
         *,
         tol: float = 1e-3,
         max_epochs: int = 1000,
-        check_every: int = 0,
         warm_start: bool = False,
         callback: Callable[[int, dict[str, float]], Any] | None = None,
         n_jobs: int = 1,
+        rows: Any = None,
+        narrow_first: bool = False,
     ) -> DualSolver:
         """Solve to a relative duality gap of `tol`.
 
@@ -158,10 +172,8 @@ class DualSolver:
             c_i; the loss is ``1/n sum_i c_i loss_i``, whatever the weights sum to.
         tol : float
         max_epochs : int
-            Epochs are cheap where most rows have been set aside.
-        check_every : int
-            Compute the true gap at least every so many epochs (0: when the estimate says
-            that `tol` is near, and at the end).
+            Passes over all rows, at most.  An epoch that leaves out the rows that have
+            been set aside counts as the part of a pass that it is.
         warm_start : bool
             Start from the dual variables of the last fit, which saw as many rows.
         callback : callable or None
@@ -170,6 +182,11 @@ class DualSolver:
             True.
         n_jobs : int
             Threads for the K problems.  The result does not depend on it.
+        rows : array or CSR matrix, optional
+            The rows of X; with them, an interior-point method solves what coordinate
+            ascent does not, if there are few columns.
+        narrow_first : bool
+            Begin with the interior-point method.
 
         Returns
         -------
@@ -188,7 +205,8 @@ class DualSolver:
         bias_sq = 0.0
         if self.fit_intercept:
             if self.intercept_scaling is None:
-                bias_sq = OFFSET_STEP * mean_sq_norm(X, sq) or 1.0
+                norms = sample_sq_norms(X, sq)
+                bias_sq = OFFSET_STEP * float(np.median(norms) or norms.mean()) or 1.0
             else:
                 bias_sq = float(self.intercept_scaling) ** 2
         options = {
@@ -198,13 +216,14 @@ class DualSolver:
             "start": start,
             "tol": tol,
             "max_epochs": max_epochs,
-            "check_every": check_every,
             "callback": callback,
+            "rows": rows,
+            "narrow_first": narrow_first,
         }
         run = _Run(self, X, y, options)
         try:
             if n_jobs > 1 and self.n_out > 1:
-                mean_sq_norm(X, sq, every=1)  # the threads share the norms
+                sample_sq_norms(X, sq, every=1)  # the threads share the norms
                 run.in_threads(n_jobs)
             else:
                 for k in range(self.n_out):
@@ -258,50 +277,7 @@ class DualSolver:
             )
         return codes, weight
 
-    # ------------------------------------------------------------ saving
 
-    def get_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """(scalars, arrays) that `from_state` turns back into an equal solver."""
-        scalars: dict[str, Any] = {name: getattr(self, name) for name in _PARAMETERS}
-        scalars["dtype"] = self.dtype.name
-        arrays = {name: getattr(self, name).copy() for name in _RESULTS}
-        if self.alpha is not None:
-            arrays["alpha"] = self.alpha.copy()
-        scalars["weights"], weights = self.weights.get_state()
-        arrays.update({f"weights_{name}": a for name, a in weights.items()})
-        return scalars, arrays
-
-    @staticmethod
-    def from_state(scalars: dict[str, Any], arrays: dict[str, np.ndarray]) -> DualSolver:
-        self = DualSolver(dtype=scalars["dtype"], **{k: scalars[k] for k in _PARAMETERS})
-        kind = ScaledVector if self.n_out == 1 else ScaledMatrix
-        weights = {
-            name.removeprefix("weights_"): a
-            for name, a in arrays.items()
-            if name.startswith("weights_")
-        }
-        self.weights = kind.from_state(scalars["weights"], weights)
-        for name in _RESULTS:
-            setattr(self, name, arrays[name].copy())
-        self.alpha = arrays["alpha"].copy() if "alpha" in arrays else None
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return DualSolver.from_state, self.get_state()
-
-
-_PARAMETERS = (
-    "n_features",
-    "n_out",
-    "reg",
-    "loss",
-    "fit_intercept",
-    "intercept_scaling",
-    "shrinking",
-    "shuffle",
-    "seed",
-    "keep_alpha",
-)
 _RESULTS = (
     "intercept",
     "objective_",
@@ -338,13 +314,17 @@ class _Run:
         single = solver.n_out == 1
         y = self.y if single else np.where(self.y == k, 1, -1).astype(np.int8)
         w: Any = self.weights if single else ScaledVector(solver.n_features, solver.dtype)
+        weight = o["weight"]
+        if solver.positive is not None:
+            own = np.where(y > 0, solver.positive[k], 1.0)
+            weight = own if weight is None else own * weight
         alpha = np.zeros(n) if self.alpha is None else self.alpha[k]
         if o["start"] is not None:
             alpha[:] = o["start"][k]
         problem = DualProblem(
             self.X,
             y,
-            o["weight"],
+            weight,
             solver.reg,
             solver.loss == "squared_hinge",
             solver.shrinking,
@@ -366,11 +346,20 @@ class _Run:
             def report(*row):
                 return callback(k, dict(zip(COLUMNS, row)))
 
-        r = self.results
+        r, n_steps = self.results, 0
         try:
-            r["n_epochs"][k], r["converged"][k] = problem.solve(
-                o["tol"], o["max_epochs"], o["check_every"], self.history[k], report
-            )
+            most = o["max_epochs"]
+            first = min(self.patience(y, weight), most)
+            rest = (self.history[k], report)
+            ending = problem.solve(o["tol"], first, *rest)
+            if ending == "limit" and first < most:
+                n_steps = self.solve_narrow(problem, y, weight, alpha, min(100, most - first))
+                if problem.primal - problem.dual <= o["tol"] * abs(problem.primal):
+                    ending = "solved"
+                else:
+                    ending = problem.solve(o["tol"], most - n_steps, *rest)
+            r["converged"][k] = ending == "solved"
+            r["n_epochs"][k] = min(most, -(-problem.n_rows_read // n) + n_steps)
             r["objective_"][k], r["dual_objective_"][k] = problem.primal, problem.dual
             r["dual_gap_"][k] = problem.primal - problem.dual
         except KeyboardInterrupt:
@@ -382,6 +371,45 @@ class _Run:
             if not single:
                 self.weights.v[:, k] = w.v
                 self.weights.sq_v[k] = w.norm**2
+
+    def patience(self, y: np.ndarray, weight: np.ndarray | None) -> float:
+        """Passes over the rows that are worth as much work as an interior-point method."""
+        X, rows = self.X, self.options["rows"]
+        used = y if weight is None else y[weight > 0.0]
+        if rows is None or X.n_features > NARROW or len(used) == 0 or used.min() == used.max():
+            return np.inf
+        if self.options["narrow_first"]:
+            return 1
+        n_values = rows.nnz if hasattr(rows, "nnz") else rows.size
+        work = STEPS_WORK * X.n_rows * X.n_features**2 + CALLS_WORK
+        return min(int(work / max(n_values, 1)) + 1, -(-self.options["max_epochs"] // 2))
+
+    def solve_narrow(
+        self, problem: DualProblem, y: Any, weight: Any, alpha: Any, max_steps: int
+    ) -> int:
+        """The interior-point method, unless its result is worse; the number of its steps."""
+        o, solver = self.options, self.solver
+        cap = 1.0 / (solver.reg * self.X.n_rows)
+        U = np.full(len(y), cap) if weight is None else cap * weight
+        used = slice(None) if U.min() > 0.0 else np.flatnonzero(U)
+        free = solver.intercept_scaling is None
+        before, gap, b = alpha.copy(), problem.primal - problem.dual, problem.intercept
+        found, w, offset, n_steps = interior_point(
+            o["rows"][used],
+            y[used].astype(np.float64),
+            U[used],
+            squared=solver.loss == "squared_hinge",
+            offset=solver.fit_intercept,
+            penalty=0.0 if free else 1.0 / o["bias_sq"],
+            tol=0.5 * o["tol"],
+            max_steps=max_steps,
+        )
+        alpha[used] = found
+        problem.restart(offset, w)
+        if not problem.primal - problem.dual <= gap:
+            alpha[:] = before
+            problem.restart(b)
+        return n_steps
 
     def in_threads(self, n_jobs: int) -> None:
         """Solve all problems in `n_jobs` threads; Ctrl-C reaches every one."""

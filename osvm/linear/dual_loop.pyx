@@ -68,13 +68,15 @@ cdef class DualProblem:
     cdef DualCheck check
     cdef RowSource X
     cdef ScaledVector weights
-    cdef object y, weight, alpha, scratch     # the arrays behind p's pointers
+    cdef object y, weight, alpha, scratch, f     # the arrays behind p's pointers
     cdef float[::1] sq
     cdef unsigned char[:, ::1] flags        # idle, quiet, rest
     cdef int64_t[::1] active
     cdef int32_t[::1] blocks
     cdef int64_t[::1] window
     cdef Py_ssize_t n_active, n_visits, chunk     # n_visits: since the last full pass
+    cdef readonly Py_ssize_t n_rows_read          # by visits and full passes
+    cdef double best_b                            # of the last full pass
     cdef uint64_t random
     cdef bint shuffle, free_offset
     cdef readonly double reg
@@ -121,12 +123,24 @@ cdef class DualProblem:
         self.p.upper = INFINITY
         self.p.lower = -INFINITY
         self.p.bad_row = -1
-        self.rebuild()
-        self.p.center = intercept - bias_sq * self.p.r if free_offset else 0.0
-        self.p.b = self.p.center + bias_sq * self.p.r
+        self.p.f = NULL
+        if free_offset:
+            scratch = self.f = np.zeros(n)
+            self.p.f = &scratch[0]
+        self.rebuild(intercept)
 
-    cdef int rebuild(self) except -1:
-        """w and r from alpha, which is first brought within its bounds."""
+    def restart(self, double intercept, w=None):
+        """Go on from dual variables that were changed outside, and from this offset.
+
+        `w` is their sum over the rows where the caller has it with fewer rounding errors.
+        """
+        self.rebuild(intercept)
+        if w is not None:
+            self.weights.v[:] = w
+        self.run_check()
+
+    cdef int rebuild(self, double intercept) except -1:
+        """w, r and b from alpha, which is first brought within its bounds."""
         cdef Py_ssize_t i, n = self.X.rows.n_rows
         cdef double cap
         cdef Row x
@@ -141,6 +155,8 @@ cdef class DualProblem:
             self.p.r += self.p.alpha[i] * self.p.y[i]
             rows_get(&self.X.rows, i, &x)
             svec_axpy(&self.weights.w, self.p.alpha[i] * self.p.y[i], &x)
+        self.p.center = intercept - self.p.bias_sq * self.p.r if self.free_offset else 0.0
+        self.p.b = self.best_b = self.p.center + self.p.bias_sq * self.p.r
         return 0
 
     def finish(self):
@@ -149,7 +165,7 @@ cdef class DualProblem:
 
     @property
     def intercept(self):
-        return self.p.b
+        return self.best_b if self.free_offset else self.p.b
 
     @property
     def primal(self):
@@ -185,6 +201,7 @@ cdef class DualProblem:
             n = fill_window(&self.active[0], self.n_active, &self.blocks[0], n_blocks, k,
                             self.shuffle, self.p.rest, &self.window[0], &self.random)
             self.n_visits += n
+            self.n_rows_read += n
             done = 0
             while done < n:
                 stop = min(n, done + self.chunk - since)
@@ -223,10 +240,14 @@ cdef class DualProblem:
             done = stop
             self.raise_if_stopped()
         self.n_active = c.n_active
+        self.n_rows_read += n
         svec_recompute_norm(&self.weights.w)
         sq_norm = svec_sq_norm(&self.weights.w)
         self.p.r = c.sum_plus - c.sum_minus
         self.p.b = self.p.center + self.p.bias_sq * self.p.r
+        if self.free_offset:
+            self.best_b, c.loss = exact_offset(
+                self.f, self.y, self.p.cap, self.weight, self.p.squared)
         c.primal = 0.5 * sq_norm + c.loss
         c.dual = c.sum_alpha - 0.5 * sq_norm
         self.p.value = (c.dual - self.p.center * self.p.r
@@ -244,15 +265,18 @@ cdef class DualProblem:
                        + (1.0 - t) * c.excess_cross - 0.5 * (1.0 - t) ** 2 * excess_sq)
         return 0
 
-    def solve(self, double tol, Py_ssize_t max_epochs, Py_ssize_t check_every, history,
-              callback):
-        """Epochs until the relative gap is at most `tol`; the number of epochs, the flag."""
-        cdef Py_ssize_t epoch = 0
+    def solve(self, double tol, Py_ssize_t max_epochs, history, callback):
+        """Epochs until the relative gap is at most `tol`, or as many rows have been read as
+        in `max_epochs` passes over all of them: "solved" or "limit"; "stopped" by the
+        callback, or where the arithmetic goes no further.
+        """
+        cdef Py_ssize_t epoch = len(history)
         cdef double estimate = INFINITY, last, predicted, primal, gap, before
         cdef double trust = 1.0     # true gap over predicted gap, at the last check
+        cdef double most = <double> max_epochs * self.X.rows.n_rows
         cdef int n_stalled = 0
         cdef bint checked
-        if self.p.r != 0.0 or np.any(self.alpha):   # a warm start
+        if epoch == 0 and (self.p.r != 0.0 or np.any(self.alpha)):   # a warm start
             self.run_check()
         while True:
             last = estimate
@@ -265,8 +289,7 @@ cdef class DualProblem:
             if estimate < last < INFINITY:
                 predicted *= sqrt(estimate / last)
             primal = self.p.value + predicted
-            checked = (trust * predicted <= tol * abs(primal) or epoch >= max_epochs
-                       or (check_every > 0 and epoch % check_every == 0)
+            checked = (trust * predicted <= tol * abs(primal) or self.n_rows_read >= most
                        or self.n_visits > CHECK_VISITS * self.X.rows.n_rows)
             if abs(self.p.value - before) <= 1e-15 * abs(self.p.value):
                 n_stalled += 1      # as far as the arithmetic goes, on the active rows
@@ -287,17 +310,44 @@ cdef class DualProblem:
             if callback is not None and callback(*row):
                 if not checked:
                     self.run_check()
-                return epoch, False
+                return "stopped"
             if checked and gap <= tol * abs(self.check.primal):
-                return epoch, True
-            if epoch >= max_epochs or n_stalled > 2:
-                return epoch, False
+                return "solved"
+            if self.n_rows_read >= most or n_stalled > 2:
+                return "limit" if self.n_rows_read >= most else "stopped"
 
 
-def mean_sq_norm(RowSource X, float[::1] sq, Py_ssize_t every=0):
-    """The mean of ||x||^2 over every `every`-th row (0: about 1000 rows), kept in `sq`."""
-    cdef Py_ssize_t i = 0, n = X.rows.n_rows, count = 0
-    cdef double total = 0.0
+def exact_offset(scores, y, double cap, weight, bint squared):
+    """The b that minimizes ``sum_i U_i loss(1 - y_i (f_i + b))``, and the minimum.
+
+    The slope in b is piecewise constant (hinge) or piecewise linear (squared hinge) and
+    grows from one break point, where a row meets its margin, to the next: b lies where it
+    changes its sign.  U_i is cap times weight.
+    """
+    sign = np.asarray(y, dtype=np.float64)
+    breaks = sign - scores
+    order = np.argsort(breaks)
+    breaks, plus = breaks[order], sign[order] > 0
+    U = np.full(len(breaks), cap) if weight is None else cap * np.asarray(weight)[order]
+    up, down = np.where(plus, U, 0.0), np.where(plus, 0.0, U)   # lost below, lost above
+    if squared:
+        curvature = np.cumsum(down) + (up.sum() - np.cumsum(up))    # right of each break
+        pull = np.cumsum(down * breaks) + ((up * breaks).sum() - np.cumsum(up * breaks))
+        k = max(0, int(np.searchsorted(curvature * breaks - pull, 0.0)) - 1)
+        b = pull[k] / curvature[k] if curvature[k] > 0.0 else breaks[k]
+    else:
+        slope = np.cumsum(U) - up.sum()                             # right of each break
+        k = min(int(np.searchsorted(slope, 0.0)), len(breaks) - 1)
+        b = breaks[k]
+        if slope[k] == 0.0 and k + 1 < len(breaks):     # any b between the two: the middle
+            b = 0.5 * (b + breaks[k + 1])
+    m = np.maximum(0.0, np.where(plus, breaks - b, b - breaks))
+    return float(b), float(np.dot(U, m * m if squared else m))
+
+
+def sample_sq_norms(RowSource X, float[::1] sq, Py_ssize_t every=0):
+    """||x||^2 of every `every`-th row (0: of about 1000 rows), also kept in `sq`."""
+    cdef Py_ssize_t i = 0, n = X.rows.n_rows
     cdef double[::1] scratch = np.zeros(X.rows.n_features)
     cdef Row x
     if every < 1:
@@ -307,7 +357,5 @@ def mean_sq_norm(RowSource X, float[::1] sq, Py_ssize_t every=0):
             if sq[i] < 0.0:
                 rows_get(&X.rows, i, &x)
                 sq[i] = <float> full_sq_norm(&x, &scratch[0])
-            total += sq[i]
-            count += 1
             i += every
-    return total / count
+    return np.asarray(sq)[::every]

@@ -19,7 +19,7 @@
 # single variable can keep.  It is met by the method of multipliers: b = center +
 # bias_sq r, and the center moves to b after each epoch, so that b stops only where
 # r = 0.  A center that stays at 0 is the constant feature sqrt(bias_sq) with a
-# penalised weight.
+# penalised weight.  A full pass replaces b by the exact minimizer for its w.
 #
 # Invariants
 # - w = sum alpha_i y_i x_i, r, b and the dual value hold after every step (to
@@ -55,6 +55,7 @@ cdef struct Dual:
     unsigned char *rest     # epochs to leave the row alone
     void *w                 # the weights, scale 1
     double *scratch         # n_features zeros
+    double *f               # w.x_i by the last full pass, where the offset has no penalty
     int kind                # a WeightKind
     int squared             # squared hinge
     int shrinking
@@ -331,6 +332,8 @@ cdef inline void dual_check_rows(Dual *p, Py_ssize_t start, Py_ssize_t stop, int
             f = row_dot(&x, <const float32_t *> p.w)
         else:
             f = row_dot(&x, <const float64_t *> p.w)
+        if p.f != NULL:
+            p.f[i] = f
         m = 1.0 - y * (f + p.b)
         if not isfinite(m):
             p.bad_row = i

@@ -57,8 +57,8 @@ class MultilabelClassifier(ClassifierMixin, PlanParams, OnlineEstimator):
     loss : str or object, default "hinge"
         "hinge", "squared_hinge", "perceptron", "logistic", "modified_huber", or a loss of
         your own.
-    solver, reg, C, schedule, eta0, project, average, batch_size, normalize, fit_intercept, \
-epochs, tol, shuffle, random_state, probability
+    reg, C, schedule, eta0, project, average, batch_size, normalize, fit_intercept, epochs, \
+tol, shuffle, random_state, probability
         As in `LinearClassifier`, for the model of each label.
     class_weight : None or "balanced"
         "balanced" gives the rows with and those without a label the same weight in all.
@@ -87,7 +87,6 @@ epochs, tol, shuffle, random_state, probability
         self,
         loss: Any = "hinge",
         *,
-        solver: str = "sgd",
         reg: float | None = None,
         C: float | None = None,
         schedule: Any = "bottou",
@@ -105,7 +104,6 @@ epochs, tol, shuffle, random_state, probability
         probability: bool = False,
     ) -> None:
         self.loss = loss
-        self.solver = solver
         self.reg = reg
         self.C = C
         self.schedule = schedule
@@ -213,7 +211,7 @@ epochs, tol, shuffle, random_state, probability
                 continue
             # All rows have the label, or none: a stream, which has no C and no full batch.
             whole = {"batch_size": len(y)} if self.batch_size == "full" else {}
-            constant = self._new_inner(solver="sgd", C=None, tol=None, **whole)
+            constant = self._new_inner(C=None, tol=None, **whole)
             for _ in range(self.epochs):
                 constant.partial_fit(rows, y, classes=[0, 1], sample_weight=sample_weight)
             # It goes on with the parameters of the others, which are its own resolved.

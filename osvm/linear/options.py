@@ -16,7 +16,6 @@ __all__ = ["OPTIONS", "WAYS", "asked", "asked_by_plan", "refuse", "refused", "ta
 # How messages and the documentation call each way of learning.
 WAYS = {
     "smd": "schedule='smd'",
-    "dual": "solver='dual'",
     "search": "one_pass_search",
     "labels": "label sets in one pass",
     "dask": "osvm.dask.fit",
@@ -32,7 +31,6 @@ class Option:
     without: dict[str, str]  # way of learning: what to do instead
 
 
-_NO_STEPS = "it solves the problem itself; use solver='sgd'"
 _TRACE = "its trace follows the plain steps; leave it alone or choose another schedule"
 _OWN = "the labels learn one after the other"
 _FIGURES = "progressive figures judge the candidates; set it in a fit of the best one"
@@ -40,25 +38,22 @@ _ROUNDS = "it makes `rounds` passes of SGD"
 _MIXED = "weights of workers are averaged"
 
 OPTIONS = (
-    Option("average", False, {"smd": _TRACE, "dual": _NO_STEPS, "dask": _MIXED}),
-    Option("project", False, {"smd": _TRACE, "dual": _NO_STEPS}),
+    Option("average", False, {"smd": _TRACE, "dask": _MIXED}),
+    Option("project", False, {"smd": _TRACE}),
     Option(
         "batch_size",
         1,
         {
             "smd": _TRACE,
-            "dual": _NO_STEPS,
             "search": "it makes a step per example, set batch_size=1",
             "labels": _OWN,
             "dask": _MIXED,
         },
     ),
-    Option("schedule", "bottou", {"dual": "it has no step size; leave schedule alone"}),
     Option(
         "smd",
         False,
         {
-            "dual": "it has no step size",
             "search": "its step sizes adapt by themselves",
             "labels": _OWN,
             "dask": _MIXED,
@@ -69,8 +64,6 @@ OPTIONS = (
         False,
         {
             "smd": "it keeps no scores from before the steps",
-            "dual": "it has no scores from before a step; use "
-            "sklearn.calibration.CalibratedClassifierCV, or solver='sgd'",
             "search": _FIGURES,
             "labels": _OWN,
             "dask": _MIXED,
@@ -80,22 +73,11 @@ OPTIONS = (
         "record",
         False,
         {
-            "dual": "it keeps dual_history_ by itself; leave record=False",
             "search": _FIGURES,
             "dask": _MIXED,
         },
     ),
     Option("tol", None, {"search": _FIGURES, "labels": _OWN, "dask": _ROUNDS}),
-    Option(
-        "solver",
-        "sgd",
-        {
-            "smd": "solver='dual' has no step size",
-            "search": "all candidates learn by SGD",
-            "labels": _OWN,
-            "dask": _ROUNDS,
-        },
-    ),
 )
 
 

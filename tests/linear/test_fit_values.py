@@ -93,7 +93,6 @@ def test_finite_values_that_overflow_fail_as_in_a_careful_fit(dtype, size):
         {"normalize": True},
         {"schedule": "smd"},
         {"loss": "squared_hinge"},
-        {"solver": "dual"},
         {"probability": True},
         {"warm_start": True},
         {"callback": lambda model, epoch: False},

@@ -53,7 +53,6 @@ def test_a_bad_entry_is_refused_and_the_model_stays(fault, values, index, place)
 @pytest.mark.parametrize(
     "options",
     [
-        {"solver": "dual"},
         {"batch_size": 10},
         {"record": True},
         {"n_jobs": 2},
