@@ -284,7 +284,7 @@ def weights_schema(
     limit = weight_limit(dtype)
     scalars = {
         "avg_count": COUNT,
-        "low": Field("float", 1e-12, 1.0),
+        "low": Field("float", 1e-60, 1.0),  # of the trace of SVMD, which fades fast
         "high": Field("float", 1.0, 1e12),
         "averaging": Field("flag"),
         "track_norm": Field("flag"),

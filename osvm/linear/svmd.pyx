@@ -22,14 +22,18 @@ Invariants
 - |r| <= 100: beyond, r f is moved into u (O(d), rare), which bounds the cancellation
   between the two and covers dec = 0; <f, z> and ||f||^2 are then summed afresh, and also
   every max(65536, d) examples.
-- With decay = 0 the trace lives on the last row only: u is emptied there, not everywhere.
+- u is not zero only at columns that were touched of late: `touched` lists them, so that
+  folding its scale, which shrinks by `decay` with each example, costs what the rows since
+  the last fold had in non-zeros.  A fold drops entries below 1e-20 of the largest one.
+  The list covers all nonzero entries, may repeat a column, and is given up (`touched_all`)
+  where a pass over all columns costs no more.
 - All outputs share eta, r and the scales (the paper's vector-valued f).
 """
 import numpy as np
 
 from libc.math cimport fabs, isfinite
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free, malloc, realloc
 
 from osvm._input.schema import meta_schema
 
@@ -43,6 +47,11 @@ from osvm.core.smat cimport smat_axpy, smat_dot, smat_shrink
 from osvm.core.step cimport smd_factor, step_clip
 from osvm.core.svec cimport svec_axpy, svec_dot, svec_shrink
 from osvm.core.typedefs cimport WEIGHT_F32, Row, SMat, SVec, float32_t, float64_t, weight_t
+
+# The scale of u shrinks by `decay` with each example; it is folded below these bounds, which
+# are far below those of weights, so that folds are rare.
+cdef double TRACE_LOW_F32 = 1e-15, TRACE_LOW_F64 = 1e-60
+cdef double TRACE_DROP = 1e-20      # of the largest entry: what a fold drops
 
 
 cdef inline void add_scaled(weight_t *u, const weight_t *v, Py_ssize_t n, double keep,
@@ -89,7 +98,7 @@ cdef class SVMDLearner(MetaLearner):
     cdef public double pi               # <f, z>
     cdef public double sq_f             # ||f||^2
     cdef double since                   # examples since the sums were afresh
-    cdef int64_t *touched               # decay = 0: where u is not zero
+    cdef int64_t *touched               # columns where u is not zero, unless touched_all
     cdef Py_ssize_t n_touched, room
     cdef bint touched_all
 
@@ -123,11 +132,13 @@ cdef class SVMDLearner(MetaLearner):
             self.vec = &vector.w
             vector = trace
             self.vec_u = &vector.w
+            self.vec_u.low = self._trace_low()
         else:
             matrix = weights
             self.mat = &matrix.w
             matrix = trace
             self.mat_u = &matrix.w
+            self.mat_u.low = self._trace_low()
 
     # ------------------------------------------------------------- learning
 
@@ -190,13 +201,8 @@ cdef class SVMDLearner(MetaLearner):
         if fabs(r_new) > 100.0:
             self._fold_into_u(dec, decay, eta * reg)
             r_new = 0.0
-        elif decay == 0.0:
-            self._empty_trace()
         else:
-            if K == 1:
-                svec_shrink(self.vec_u, dec * decay)
-            else:
-                smat_shrink(self.mat_u, dec * decay)
+            self._shrink_trace(dec * decay)
         self.r = r_new
         if K == 1:
             svec_shrink(self.vec, dec)
@@ -209,12 +215,11 @@ cdef class SVMDLearner(MetaLearner):
         for k in range(K):
             a_u[k] -= r_new * a[k]
         if any_xi or any_bend:
+            self._remember(x)
             if K == 1:
                 svec_axpy(self.vec_u, a_u[0], x)
             else:
                 smat_axpy(self.mat_u, a_u, x)
-            if decay == 0.0 and not self._remember(x):
-                self.touched_all = True
         if self.fit_intercept:
             self.step_intercept()
         self.t += 1.0
@@ -278,47 +283,134 @@ cdef class SVMDLearner(MetaLearner):
         self.pi = self.r * self.sq_f + s * s_u * uv
         self.since = 0.0
 
-    # ------------------------------------------------------ a trace of one row
+    # ------------------------------------------------- where the trace is not zero
 
-    cdef void _empty_trace(self) noexcept nogil:
-        """u = 0, by visiting only where it is not."""
-        cdef Py_ssize_t i, k, at, n = self.n_features * self.n_out, K = self.n_out
-        cdef bint single
-        cdef void *u
-        if K == 1:
-            u, single = self.vec_u.v, self.vec_u.kind == WEIGHT_F32
+    cdef void _shrink_trace(self, double factor) noexcept nogil:
+        """u <- factor u, by its scale, which is folded where it gets small."""
+        cdef Py_ssize_t k
+        cdef double scale
+        if self.n_out == 1:
+            scale = self.vec_u.scale * factor
+        else:
+            scale = self.mat_u.scale[0] * factor
+        if scale >= self._trace_low():
+            if self.n_out == 1:
+                self.vec_u.scale = scale
+            else:
+                for k in range(self.n_out):
+                    self.mat_u.scale[k] = scale
+            return
+        if self.n_out == 1:
             self.vec_u.scale = 1.0
         else:
-            u, single = self.mat_u.v, self.mat_u.kind == WEIGHT_F32
-            for k in range(K):
+            for k in range(self.n_out):
                 self.mat_u.scale[k] = 1.0
-        if not self.touched_all:
-            n = self.n_touched * K
+        if self._u_kind() == WEIGHT_F32:
+            self._fold_scale(<float32_t *> self._u(), scale)
+        else:
+            self._fold_scale(<float64_t *> self._u(), scale)
+
+    cdef double _trace_low(self) noexcept nogil:
+        return TRACE_LOW_F32 if self._u_kind() == WEIGHT_F32 else TRACE_LOW_F64
+
+    cdef void *_u(self) noexcept nogil:
+        return self.vec_u.v if self.n_out == 1 else self.mat_u.v
+
+    cdef int _u_kind(self) noexcept nogil:
+        return self.vec_u.kind if self.n_out == 1 else self.mat_u.kind
+
+    cdef void _fold_scale(self, weight_t *u, double scale) noexcept nogil:
+        """u <- scale u, entry by entry, and list the columns that are not zero then."""
+        cdef Py_ssize_t i, k, j, kept = 0, K = self.n_out
+        cdef Py_ssize_t n = self.n_features if self.touched_all else self.n_touched
+        cdef double largest = 0.0, least
+        cdef weight_t *values = NULL
+        cdef bint any_left
         for i in range(n):
-            at = i if self.touched_all else self.touched[i // K] * K + i % K
-            if single:
-                (<float32_t *> u)[at] = 0
-            else:
-                (<float64_t *> u)[at] = 0
+            j = i if self.touched_all else self.touched[i]
+            for k in range(K):
+                largest = max(largest, fabs(u[j * K + k]))
+        least = TRACE_DROP * largest
+        if not self.touched_all:
+            # a column may be listed twice: values are taken out first, then put back
+            values = <weight_t *> malloc(max(n, 1) * K * sizeof(weight_t))
+            if values == NULL:          # the long way needs no memory
+                self.touched_all = True
+                n = self.n_features
+        if values != NULL:
+            for i in range(n):
+                for k in range(K):
+                    values[i * K + k] = u[self.touched[i] * K + k]
+                    u[self.touched[i] * K + k] = 0
+        for i in range(n):
+            j = i if values == NULL else self.touched[i]
+            any_left = False
+            for k in range(K):
+                if values != NULL and values[i * K + k] == 0:
+                    continue
+                u[j * K + k] = <weight_t> (scale * (values[i * K + k] if values != NULL
+                                                    else u[j * K + k]))
+                if fabs(u[j * K + k]) <= scale * least:
+                    u[j * K + k] = 0
+                any_left = any_left or u[j * K + k] != 0
+            if any_left and values != NULL:
+                self.touched[kept] = j
+                kept += 1
+        if values != NULL:
+            free(values)
+            self.n_touched = kept
+        else:
+            self._list_touched(u)
+
+    cdef void _list_touched(self, const weight_t *u) noexcept nogil:
+        """Find the columns where u is not zero.  O(d)."""
+        cdef Py_ssize_t j, k, K = self.n_out
         self.n_touched = 0
         self.touched_all = False
+        for j in range(self.n_features):
+            for k in range(K):
+                if u[j * K + k] != 0:
+                    if not self._touch(j):
+                        return
+                    break
 
-    cdef bint _remember(self, const Row *x) noexcept nogil:
-        """Note the row's columns; False when all of u must be taken as touched."""
-        cdef Py_ssize_t i
+    cdef bint _touch(self, Py_ssize_t j) noexcept nogil:
+        """List a column; False where the list is given up."""
         cdef void *room
-        if x.indices == NULL or self.touched_all:
-            return False
-        if x.count > self.room:
-            room = realloc(self.touched, x.count * sizeof(int64_t))
+        if self.n_touched == self.room:
+            room = NULL
+            if self.n_touched <= self.n_features // 16:
+                room = realloc(self.touched, (2 * self.room + 64) * sizeof(int64_t))
             if room == NULL:
+                self.touched_all = True
                 return False
             self.touched = <int64_t *> room
-            self.room = x.count
-        for i in range(x.count):
-            self.touched[i] = row_index(x, i)
-        self.n_touched = x.count
+            self.room = 2 * self.room + 64
+        self.touched[self.n_touched] = j
+        self.n_touched += 1
         return True
+
+    cdef void _remember(self, const Row *x) noexcept nogil:
+        """List the row's columns where u is zero and is about to change."""
+        if self.touched_all:
+            return
+        if x.indices == NULL:
+            self.touched_all = True
+        elif self._u_kind() == WEIGHT_F32:
+            self._remember_new(<const float32_t *> self._u(), x)
+        else:
+            self._remember_new(<const float64_t *> self._u(), x)
+
+    cdef void _remember_new(self, const weight_t *u, const Row *x) noexcept nogil:
+        cdef Py_ssize_t i, j, k, K = self.n_out
+        for i in range(x.count):
+            j = row_index(x, i)
+            for k in range(K):
+                if u[j * K + k] != 0:
+                    break
+            else:
+                if not self._touch(j):
+                    return
 
     # ----------------------------------------------------------- reading
 

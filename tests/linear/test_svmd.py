@@ -259,3 +259,35 @@ def test_errors_name_the_row_and_keep_what_was_learnt():
         learner.run(source(X), y, None, 0, -1, y[:4])
     with pytest.raises(ValueError, match="reg"):
         make_learner(SVMDLearner, "hinge", 25, reg=-1.0, eta0=0.1)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("K", [1, 3])
+def test_a_trace_over_many_columns_is_folded_where_it_is_not_zero(decay, K):
+    """Its scale shrinks by `decay` a step: hundreds of folds, on wide and repeated rows."""
+    rng = np.random.default_rng(3)
+    n, d, count = 1500, 3000, 3
+    columns = rng.integers(0, d, size=(n, count))
+    columns[5] = columns[5, 0]  # a column three times in one row
+    X = sp.csr_matrix(
+        (rng.normal(size=n * count), columns.ravel(), np.arange(0, n * count + 1, count)),
+        shape=(n, d),
+    )
+    rows = RowSource.csr(X.data, X.indices, X.indptr, d)
+    loss = "logistic" if K == 1 else "softmax"  # each example moves the trace
+    y = make_targets(X.toarray(), K, loss)
+    words = {"reg": 1e-3, "eta0": 0.2, "mu": 0.05, "decay": decay}
+    learner = make_learner(SVMDLearner, loss, d, K=K, **words)
+    again = make_learner(SVMDLearner, loss, d, K=K, **words)
+    naive = reference.SVMD((SCALAR if K == 1 else MULTI)[loss], d, K=K, **words)
+    for i, x in enumerate(X.toarray()):
+        naive.step(x, y[i], 1.0)
+    learner.run(rows, y)
+    again.run(rows, y, None, 0, 777)
+    again = again.copy()  # which has to find anew where the trace is not zero
+    again.run(rows, y, None, 777, n)
+    W, Z = np.atleast_2d(learner.weights.array()), np.atleast_2d(learner.trace_array())
+    np.testing.assert_allclose(W, naive.W, rtol=0, atol=1e-10 * (1 + abs(naive.W).max()))
+    np.testing.assert_allclose(Z, naive.Z, rtol=0, atol=1e-10 * (1 + abs(naive.Z).max()))
+    np.testing.assert_array_equal(np.atleast_2d(again.trace_array()), Z)
+    np.testing.assert_array_equal(np.atleast_2d(again.weights.array()), W)
