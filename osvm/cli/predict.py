@@ -12,7 +12,6 @@ import numpy as np
 from osvm import io
 from osvm.cli.inputs import add_input_arguments, known_columns, open_input
 from osvm.cli.report import Report, add_report_arguments, say, say_skipped
-from osvm.files.encoding import decode
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    model, header, _ = io.load_all(arguments.model)
-    saved = decode(header["input"])
+    model = io.load(arguments.model)
     answer = _answer(arguments, model)
-    with open_input(arguments, arguments.data, saved=saved) as reader:
+    with open_input(arguments, arguments.data, model=model) as reader:
         reader.eager = arguments.data == "-"  # answers go out as the data come in
         if arguments.output is None:
             figures = _predict(arguments, model, reader, answer, sys.stdout)

@@ -26,7 +26,7 @@ from osvm.cli.estimators import (
 )
 from osvm.cli.inputs import add_input_arguments, known_columns, open_input
 from osvm.cli.report import Report, add_report_arguments, positive, say, say_skipped
-from osvm.cli.terms import find_terms
+from osvm.cli.terms import keep_largest_terms
 from osvm.files.archive import check_folder
 from osvm.files.encoding import decode
 from osvm.stream import ShuffledReader
@@ -92,9 +92,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.initial is None:
         settle_estimator(arguments)
     check_folder(arguments.model)  # rather than after hours of learning
-    model, saved = _starting_model(arguments)
-    reader = open_input(arguments, arguments.data, label_type=_label_type(arguments), saved=saved)
+    model = _starting_model(arguments)
+    reader = open_input(arguments, arguments.data, label_type=_label_type(arguments), model=model)
     with reader:
+        if reader.tokenizer is not None:
+            reader.tokenizer.keep_terms_from_now_on()
+            reader.counting = True
         if model is None:
             model = make_estimator(arguments, numeric_labels=_numeric(reader))
             report = Report(arguments, reader)
@@ -103,13 +106,13 @@ def _run(arguments: argparse.Namespace) -> int:
             whole = None
         if whole is not None:
             figures = _fit(arguments, model, reader, whole, report)
+            if reader.tokenizer is not None:
+                model.tokenizer_ = reader.tokenizer
         else:
             figures = _stream(arguments, model, reader)
-        config = reader.config()
-        terms = find_terms(model, arguments.data, config)
-        if terms:
-            config["terms"] = terms
-        _save(arguments, model, config)
+        if reader.tokenizer is not None:
+            keep_largest_terms(model, reader.tokenizer)
+        _save(arguments, model, reader.config())
         say_skipped(arguments, reader)
     figures.update(model=os.fspath(arguments.model), **{"class": type(model).__name__})
     say(arguments, _summary(figures))
@@ -118,15 +121,14 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _starting_model(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any] | None]:
-    """The model to go on from and its input, with --initial."""
+def _starting_model(arguments: argparse.Namespace) -> Any:
+    """The model to go on from, with --initial."""
     if arguments.initial is None:
-        return None, None
+        return None
     given = given_parameters(arguments)
     if given or arguments.estimator:
         arguments.parser.error("--initial brings its own parameters; leave the estimator's out")
-    model, header, _ = io.load_all(arguments.initial)
-    return model, decode(header["input"])
+    return io.load(arguments.initial)
 
 
 def _label_type(arguments: argparse.Namespace) -> str:
@@ -151,11 +153,13 @@ def _hold(reader: Any, megabytes: float) -> list[tuple] | None:
     if place is not None and place[1] > 8e6 * megabytes:
         return None
     batches, size = [], 0
+    reader.raw = True  # documents are weighed when all have been counted
     for batch in reader:
         X = batch[0]
         batches.append(batch)
         size += X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
         if size > 1e6 * megabytes:
+            reader.raw = False
             reader.rewind()
             return None
     if not batches:
@@ -178,6 +182,8 @@ def _fit(
     weight = np.concatenate([b[2] for b in batches]) if len(batches[0]) == 3 else None
     _need_labels(model, y, reader)
     batches.clear()
+    if reader.tokenizer is not None:
+        reader.tokenizer.weigh(X)
     if hasattr(model, "verbose") and not arguments.quiet:
         model.verbose = True
     options = {} if weight is None else {"sample_weight": weight}
@@ -223,6 +229,8 @@ def _stream(arguments: argparse.Namespace, model: Any, reader: Any) -> dict[str,
         )
     epochs = check_integer("epochs", given.get("epochs", 1), 1)
     inner = reader
+    if reader.tokenizer is not None:
+        model.tokenizer_ = reader.tokenizer
     if given.get("shuffle"):
         reader = ShuffledReader(
             reader, size=arguments.reservoir, random_state=getattr(model, "random_state", None)

@@ -1,6 +1,5 @@
 """Readers for data larger than memory, and test-then-train validation."""
 
-from osvm.stream._text import HashingTokenizer
 from osvm.stream.base import Reader
 from osvm.stream.csv import CsvReader
 from osvm.stream.formats import read
@@ -12,6 +11,7 @@ from osvm.stream.progressive import ProgressiveResult, progressive_validate
 from osvm.stream.shuffle import ShuffledReader
 from osvm.stream.svmlight import SvmlightReader
 from osvm.stream.text import TextReader
+from osvm.stream.tokenizer import HashingTokenizer
 from osvm.stream.vw import VwReader
 
 __all__ = [

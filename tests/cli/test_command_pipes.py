@@ -189,7 +189,7 @@ def test_what_a_user_stumbles_over(folder, arguments, status, message, monkeypat
     assert len(err.splitlines()) == status  # the usage, and the message
 
 
-def test_columns_without_a_known_term(folder, tmp_path, capsys):
+def test_the_words_of_a_pipe_are_known(folder, tmp_path, capsys):
     data = (folder / "a.csv").read_bytes()
     path = tmp_path / "p.osvm"
     done = subprocess.run(
@@ -198,7 +198,7 @@ def test_columns_without_a_known_term(folder, tmp_path, capsys):
     )  # fmt: skip
     assert done.returncode == 0
     assert cli.main(["inspect", str(path)]) == 0
-    assert "  (column " in capsys.readouterr().out
+    assert "  fine\n" in capsys.readouterr().out
 
 
 def test_regression_is_measured_as_such(tmp_path, capsys):
