@@ -200,28 +200,28 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
 
 def _set_input(model: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Give the model what its file says about the input: the reader's settings, the tokenizer."""
-    input = decode(header.get("input"))
-    if input is None:
-        return
-    saved = header.get("tokenizer")
-    terms = input.pop("terms", {})
-    if input.get("tokenizer"):
-        config = {"idf": False, **input["tokenizer"]}  # files of before have no idf, and count
-        if saved is None:
-            tokenizer = HashingTokenizer(**{**config, "keep_terms": bool(terms)})
-            for column, names in sorted((int(key), names) for key, names in terms.items()):
-                tokenizer.set_term(column, names[0])
-        else:
-            tokenizer = HashingTokenizer(**decode(saved["config"]))
-            tokenizer.set_state(saved["state"], arrays)
+    input, saved = decode(header.get("input")), header.get("tokenizer")
+    tokenizer = None
+    if saved is not None:
+        tokenizer = HashingTokenizer(**decode(saved["config"]))
+        tokenizer.set_state(saved["state"], arrays)
+    elif input and input.get("tokenizer"):  # the first files of format 1: no idf, a few terms
+        terms = input.pop("terms", {})
+        config = {"idf": False, "keep_terms": bool(terms), **input["tokenizer"]}
+        tokenizer = HashingTokenizer(**config)
+        for column, names in sorted((int(key), names) for key, names in terms.items()):
+            tokenizer.set_term(column, names[0])
+    if tokenizer is not None:
         if tokenizer.n_features != model.n_features_in_:
             raise ValueError(
                 f"the tokenizer makes {tokenizer.n_features} columns, the model has "
                 f"{model.n_features_in_}"
             )
-        input["tokenizer"] = tokenizer.config()
         model.tokenizer_ = tokenizer
-    model._input = input
+    if input is not None:
+        if tokenizer is not None:
+            input["tokenizer"] = tokenizer.config()
+        model._input = input
 
 
 def read_header(path: Any) -> dict[str, Any]:

@@ -275,10 +275,25 @@ class HashingTokenizer(BaseEstimator):
         A name is a term as it stands; its number takes the place of the term's count.
         """
         self._check_counted()
+        rows = [self.columns_of(features) for features in examples]
+        ends = np.cumsum([0, *(len(columns) for columns, _ in rows)])
+        columns = np.concatenate([np.empty(0, np.int32), *(row[0] for row in rows)])
+        values = np.concatenate([np.empty(0), *(row[1] for row in rows)])
+        return csr_array((values, columns, ends), shape=(len(rows), self.n_features))
+
+    def columns_of(self, features: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Column numbers and values of one example of named features."""
+        self._check_counted()
+        for name in features:
+            if not isinstance(name, str):
+                raise TypeError(
+                    f"a feature is named {name!r}: features of one example are column numbers, "
+                    "or names (str)"
+                )
         builder = CsrBuilder()
-        for features in examples:
-            self.hasher.add_named(builder, features)
-        return self._matrix(builder, "float64")
+        self.hasher.add_named(builder, features)
+        values, columns, _ = builder.take("float64")
+        return columns, values
 
     def _check_counted(self) -> None:
         if self.idf and not self.hasher.n_documents:

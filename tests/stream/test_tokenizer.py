@@ -253,3 +253,30 @@ def test_named_features():
     text = HashingTokenizer().fit(["good good film", "film"])
     expected = text.transform(["good good film"], "float64")
     assert abs(text.transform_named([{"good": 2, "film": 1}]) - expected).max() < 1e-15
+
+
+def test_a_transformer_as_scikit_learn_wants_it():
+    base = pytest.importorskip("sklearn.base")
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.utils.validation import check_is_fitted
+
+    import osvm
+
+    texts, y = ["good film", "bad film", "good play", "bad play"] * 10, ["pos", "neg"] * 20
+    given = {"bits": np.int64(9), "ngrams": [1, 2], "stop_words": ("a", "b")}
+    tokenizer = HashingTokenizer(**given)
+    for name, value in given.items():
+        assert tokenizer.get_params()[name] is value
+    tokenizer.fit(texts)
+    check_is_fitted(tokenizer)
+    copy = base.clone(tokenizer)
+    assert (copy.n_documents_, copy.config()) == (0, tokenizer.config())
+    assert repr(HashingTokenizer(bits=9)) == "HashingTokenizer(bits=9)"
+    tokenizer.set_params(bits=np.int64(9))
+    assert tokenizer.n_documents_ == 40
+    assert tokenizer.set_params(bits=8).n_documents_ == 0
+    pipeline = make_pipeline(HashingTokenizer(bits=12), osvm.LinearClassifier(random_state=0))
+    assert pipeline.fit(texts, y).predict(["good", "bad"]).tolist() == ["pos", "neg"]
+    grid = GridSearchCV(pipeline, {"hashingtokenizer__tf": ["log", "count"]}, cv=2)
+    assert grid.fit(texts, y).best_score_ == 1.0
