@@ -1,6 +1,7 @@
 """Readers for data larger than memory, and test-then-train validation."""
 
 from osvm.stream.base import Reader
+from osvm.stream.blocks import BlockReader
 from osvm.stream.csv import CsvReader
 from osvm.stream.formats import read
 from osvm.stream.iterables import IterableReader
@@ -15,6 +16,7 @@ from osvm.stream.tokenizer import HashingTokenizer
 from osvm.stream.vw import VwReader
 
 __all__ = [
+    "BlockReader",
     "CsvReader",
     "FormatError",
     "HashingTokenizer",

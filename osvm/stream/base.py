@@ -77,6 +77,7 @@ class Reader:
         self._finished = False
         self.counting = False
         self.raw = False
+        self.first_row = 0  # a number for the first row of the last batch, the same in every pass
         self._counted = 0  # rows whose documents have been counted
 
     # ------------------------------------------------------------ iteration
@@ -89,12 +90,19 @@ class Reader:
     def __next__(self) -> tuple:
         if self._finished:
             raise StopIteration
-        batch = self._read_batch() if self.tokenizer is None else self._read_documents()
+        batch = self._next_batch()
         if batch is None:
             self._finished = True
             self.counting = False  # all documents have been seen
             raise StopIteration
-        self.n_rows += batch[0].shape[0]
+        return batch
+
+    def _next_batch(self) -> tuple | None:
+        """The next batch, counted; None at the end."""
+        self.first_row = self.n_rows
+        batch = self._read_batch() if self.tokenizer is None else self._read_documents()
+        if batch is not None:
+            self.n_rows += batch[0].shape[0]
         return batch
 
     def _read_batch(self) -> tuple | None:
@@ -202,6 +210,64 @@ class Reader:
 
     def _matrix(self, values: Any, indices: Any, indptr: Any) -> csr_array:
         return csr_array((values, indices, indptr), shape=(len(indptr) - 1, self.n_features))
+
+
+class WrappedReader(Reader):
+    """Base of readers that change the batches of another one."""
+
+    def __init__(self, reader: Reader, *, batch_size: int | None = None) -> None:
+        super().__init__(batch_size=batch_size or reader.batch_size, on_error=reader.on_error)
+        self.reader = reader
+        self.name = reader.name
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        return self.reader.n_features
+
+    @property
+    def weighted(self) -> bool:  # type: ignore[override]
+        return self.reader.weighted
+
+    def rewind(self) -> None:
+        """Start the data anew; a random order will be another one."""
+        self.reader.rewind()
+        self.n_rows = self.n_skipped = 0
+        self._finished = False
+
+    def tell(self) -> dict[str, Any]:
+        raise ValueError(f"a {type(self).__name__} has no single position; use get_state")
+
+    def seek(self, position: dict[str, Any]) -> None:
+        raise ValueError(f"a {type(self).__name__} has no single position; use set_state")
+
+    def get_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        inner, arrays = self.reader.get_state()
+        scalars = {"inner": inner, "rows": self.n_rows, "finished": self._finished}
+        return scalars, {f"inner.{name}": array for name, array in arrays.items()}
+
+    def set_state(self, scalars: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        if "inner" not in scalars:
+            raise ValueError(
+                f"{self.name}: the checkpoint was made with the data in another order; resume "
+                "with the same flags"
+            )
+        nested = {k[6:]: v for k, v in arrays.items() if k.startswith("inner.")}
+        self.reader.set_state(scalars["inner"], nested)
+        self.n_rows, self._finished = int(scalars["rows"]), bool(scalars["finished"])
+
+    @property
+    def bytes_read(self) -> int:
+        return self.reader.bytes_read
+
+    @property
+    def progress(self) -> tuple[int, int] | None:
+        return self.reader.progress
+
+    def config(self) -> dict[str, Any]:
+        return self.reader.config()
+
+    def close(self) -> None:
+        self.reader.close()
 
 
 class LineReader(Reader):

@@ -119,7 +119,7 @@ def test_a_link_stays_a_link(folder, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ([], b"interrupted: nothing was saved; --checkpoint-every N keeps"),
+        ([], b"x.osvm holds what was learnt from "),
         (["--checkpoint-every", "1000"], b"x.osvm holds the last checkpoint"),
     ],
 )
@@ -148,8 +148,7 @@ def test_interrupt(tmp_path, flags, message):
     assert child.wait() == 130
     assert message in rest
     assert b"Traceback" not in rest
-    if flags:
-        osvm.load(tmp_path / "x.osvm")
+    assert osvm.load(tmp_path / "x.osvm").t_ >= 4096
 
 
 def test_closed_streams(folder):

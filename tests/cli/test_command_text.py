@@ -49,7 +49,8 @@ def test_the_command_and_the_class_give_the_same_model(folder):
 
 
 def test_streamed_weights_are_those_of_the_documents_so_far(folder):
-    flags = ("--text", "body", "--bits", "14", "--stream", "--epochs", "2", "--no-shuffle", "-q")
+    flags = ("--text", "body", "--bits", "14", "--stream", "--epochs", "2", "--no-shuffle", "-q",
+             "--holdout", "0")  # fmt: skip
     command("train", folder / "reviews.csv", "-m", folder / "s.osvm", *flags)
     model = osvm.LinearClassifier()
     reader = read(folder / "reviews.csv", text="body", tokenizer={"bits": 14})
