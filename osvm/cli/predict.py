@@ -37,9 +37,13 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             with open(arguments.output, "w", encoding="utf-8") as file:
                 figures = _predict(arguments, model, reader, answer, file)
-        say_skipped(arguments, reader)
-    if arguments.json and arguments.output is not None:
-        print(json.dumps(figures))
+        if not arguments.json:  # `figures` tell
+            say_skipped(arguments, reader)
+    if arguments.json:  # never among the predictions
+        if arguments.output is not None:
+            print(json.dumps(figures))
+        elif not arguments.quiet:
+            print(json.dumps(figures), file=sys.stderr)
     return 0
 
 
@@ -55,10 +59,12 @@ def _probabilities(model: Any, X: Any) -> np.ndarray:
     try:
         return model.predict_proba(X)
     except AttributeError:
-        raise ValueError(
-            f"this {type(model).__name__} has no probabilities: train it with --loss logistic or "
-            "--loss softmax"
-        ) from None
+        kind = type(model).__name__
+        if "probability" in model.get_params():
+            what = "train it with --probability (any loss), --loss logistic or --loss softmax"
+        else:
+            what = f"a {kind} never has; train a LinearClassifier with --probability"
+        raise ValueError(f"this {kind} has no probabilities: {what}") from None
 
 
 def _predict(
@@ -78,7 +84,7 @@ def _predict(
                 f"{model.n_features_in_})"
             )
         outside += left_out
-        as_json = arguments.json and arguments.output is None
+        as_json = arguments.json
         found = np.asarray(answer(X))
         plain = not (arguments.scores or arguments.proba)
         if sets is not None and plain:
@@ -102,7 +108,10 @@ def _predict(
             squares += float(((found[known] - y[known]) ** 2).sum())
         labelled += int(np.count_nonzero(known))
     figures = report.finish()
+    if arguments.json:
+        arguments = argparse.Namespace(**{**vars(arguments), "quiet": True})
     if outside:
+        figures["left_out_values"] = outside
         say(arguments, f"{outside} values in columns that the model does not know were left out")
     if sets is not None and sets.n:
         figures.update(sets.figures())

@@ -79,9 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "them (default: 10; 0 learns all)",
     )
     parser.add_argument("--classes", metavar="LABEL,...", help="all labels, when they are known")
-    add_report_arguments(parser)
     add_estimator_arguments(parser)
     add_input_arguments(parser)
+    add_report_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
