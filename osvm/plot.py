@@ -1,4 +1,4 @@
-"""Plots: running error, step size, decision regions, learning curves, margins.
+"""Plots: running error, step size, decision regions, learning curves, margins, top features.
 
 matplotlib is imported by the functions, not by this module.  Every function draws into
 the axes given (or the current ones), returns them, and takes either a fitted model with
@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["decision_regions", "learning_curve", "margins", "running_error", "step_size"]
+__all__ = [
+    "decision_regions",
+    "learning_curve",
+    "margins",
+    "running_error",
+    "step_size",
+    "top_features",
+]
 
 # Colours that people with any colour vision can tell apart (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -172,6 +179,64 @@ def margins(model: Any, X: Any, y: Any, ax: Any = None, *, bins: int = 60) -> An
     ax.set_ylabel("examples")
     ax.legend(frameon=False)
     return ax
+
+
+def top_features(
+    model: Any, ax: Any = None, *, n: int = 10, output: Any = None, tokenizer: Any = None
+) -> Any:
+    """Bars of the largest weights of a linear model, by the names of their features.
+
+    Parameters
+    ----------
+    model : fitted linear estimator
+    ax : matplotlib Axes, optional
+    n : int, default=10
+        Weights to show.
+    output : label, optional
+        The class whose weights are shown, of three or more; the first one by default.
+    tokenizer : HashingTokenizer, optional
+        With ``keep_terms=True``, names hashed columns; by default that of a model which was
+        trained by the command, or on named features.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+    """
+    ax = _axes(ax)
+    coef = model.coef_
+    coef = np.atleast_2d(coef.toarray() if hasattr(coef, "toarray") else coef)
+    classes = getattr(model, "classes_", None)
+    k = 0
+    if classes is not None and len(coef) == len(classes):
+        found = np.flatnonzero(np.asarray(classes) == output) if output is not None else [0]
+        if not len(found):
+            raise ValueError(f"the model has no class {output!r}")
+        k = int(found[0])
+        output = classes[k]
+    elif classes is not None:
+        output = classes[1]
+    row = coef[k]
+    best = np.argsort(-np.abs(row), kind="stable")[:n]
+    best = best[row[best] != 0][::-1]
+    names = feature_names_of(model, best.tolist(), tokenizer)
+    ax.barh(
+        names, row[best], color=[COLOURS[0] if value > 0 else COLOURS[1] for value in row[best]]
+    )
+    ax.axvline(0.0, color="0.3", linewidth=0.8)
+    ax.set_xlabel("weight" if output is None else f"weight for {output}")
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return ax
+
+
+def feature_names_of(model: Any, columns: list[int], tokenizer: Any = None) -> list[str]:
+    """Names of columns: those of a data frame, kept terms, else the number."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None:
+        return [str(names[j]) for j in columns]
+    tokenizer = getattr(model, "tokenizer_", None) if tokenizer is None else tokenizer
+    terms = [None] * len(columns) if tokenizer is None else tokenizer.terms(columns)
+    return [f"column {j}" if term is None else term for j, term in zip(columns, terms)]
 
 
 def decision_regions(

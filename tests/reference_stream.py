@@ -7,6 +7,7 @@ that does not follow the format.
 import re
 
 import numpy as np
+from scipy.sparse import vstack
 
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
@@ -208,3 +209,25 @@ def mutate(rng, text):
             )  # fmt: skip
             data[at:at] = pieces[rng.integers(len(pieces))]
     return bytes(data)
+
+
+# ------------------------------------------------------------------- tf-idf
+
+
+def streamed(tokenizer, documents, dtype="float32"):
+    """Rows of documents, each weighed by the documents up to itself: one call per document."""
+    rows = [tokenizer.partial_fit([text]).transform([text], dtype) for text in documents]
+    return vstack(rows, format="csr")
+
+
+def tfidf(tokens, n_documents, frequencies):
+    """Weights of a document's terms by E11: (1 + ln tf)(ln((1 + N)/(1 + df)) + 1), unit norm."""
+    counts = {}
+    for term in tokens:
+        counts[term] = counts.get(term, 0) + 1
+    weights = {
+        term: (1 + np.log(count)) * (np.log((1 + n_documents) / (1 + frequencies[term])) + 1)
+        for term, count in counts.items()
+    }
+    norm = np.sqrt(sum(value**2 for value in weights.values()))
+    return {term: value / norm for term, value in weights.items()}

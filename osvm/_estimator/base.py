@@ -130,6 +130,8 @@ class OnlineEstimator(Locked, BaseEstimator):
         """
         known = self.__dict__
         name = type(self).__name__
+        if "tokenizer_" in known and not reset and validate.are_documents(X):
+            X = known["tokenizer_"].transform(X)
         if reset or "n_features_in_" not in known:
             return validate.check_X(X, estimator_name=name, allow_empty=allow_empty)
         names = validate.feature_names(X)
@@ -144,6 +146,9 @@ class OnlineEstimator(Locked, BaseEstimator):
         """Remember the columns of X (as the user gave it); call after all checks."""
         names = validate.feature_names(X)
         self.n_features_in_ = source.n_features
+        tokenizer = self.__dict__.get("tokenizer_")
+        if tokenizer is not None and tokenizer.n_features != source.n_features:
+            del self.tokenizer_
         if names is not None:
             self.feature_names_in_ = names
         elif "feature_names_in_" in self.__dict__:

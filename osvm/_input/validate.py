@@ -311,6 +311,19 @@ def _open_sparse(X: Any, name: str) -> tuple[RowSource, Any]:
 # ------------------------------------------------------------- feature names
 
 
+def are_documents(X: Any) -> bool:
+    """Whether X is a list or column of texts."""
+    kind = type(X)
+    if kind is _csr_matrix or kind is _csr_array or sp.issparse(X) or isinstance(X, str | bytes):
+        return False
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and isinstance(X[0], str | bytes)
+    if getattr(X, "ndim", 0) != 1 or not hasattr(X, "dtype"):
+        return False
+    first = next(iter(X), None)
+    return isinstance(first, str | bytes)
+
+
 def feature_names(X: Any) -> npt.NDArray[Any] | None:
     """Column names of a data frame when all are strings; None otherwise.
 

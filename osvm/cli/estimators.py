@@ -12,6 +12,7 @@ import argparse
 import inspect
 import json
 import os
+import re
 from importlib import import_module
 from typing import Any
 
@@ -22,6 +23,21 @@ DEFAULT = "LinearClassifier"
 NOT_FLAGS = ("callback", "record", "verbose")
 # What `fit` does with all data at hand and a stream cannot do.
 FIT_ONLY = ("C", "tol", "warm_start")
+# What most users set, in the first group of the help page.
+COMMON = ("loss", "reg", "C", "epochs", "shuffle", "random_state")
+LONGEST = 220  # characters of a help text
+PLAIN_HELP = {
+    "random_state": "seed of the random order and choices",
+    "fit_intercept": "learn an offset b beside the weights",
+    "n_jobs": "threads; -1 for all cores",
+    "C": "in place of reg: reg = 1/(C n)",
+    "epochs": "passes over data in memory at most; a stream is passed over once, or so often",
+    "shuffle": "visit rows in random order; 'full' is a uniform permutation of data in memory",
+    "class_weight": "'balanced', or label=weight,label=weight",
+    "taxonomy": "JSON file with a tree or distances of labels, for --loss graph_hinge",
+    "degree": "of the polynomial kernel",
+    "coef0": "constant of the polynomial and sigmoid kernels",
+}
 PARTS = {"loss": "losses", "schedule": "schedules", "kernel": "kernels"}
 WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -42,42 +58,91 @@ def parameters_of(cls: type) -> dict[str, inspect.Parameter]:
 
 
 def add_estimator_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--estimator`` and one flag for every parameter of any estimator."""
-    group = parser.add_argument_group(
-        "estimator",
-        "parts take parameters after a colon: --schedule inverse_sqrt:tau=10; callback and record "
-        "exist in Python only",
-    )
-    group.add_argument(
-        "--estimator",
-        type=find_class,
-        metavar="NAME",
-        help=f"{', '.join(CLASSES)} (default: {DEFAULT})",
-    )
-    owners: dict[str, list[type]] = {}
+    """``--estimator`` and one flag for every parameter of any estimator, by family."""
+    classes = {}
     for name in CLASSES:
         try:
-            cls = find_class(name)
+            classes[name] = find_class(name)
         except (ImportError, AttributeError):
             continue
-        for parameter_name in parameters_of(cls):
-            owners.setdefault(parameter_name, []).append(cls)
-    for name, classes in owners.items():
-        _add_flag(group, name, classes, len(classes) == len(CLASSES))
+    owners: dict[str, list[type]] = {}
+    for cls in classes.values():
+        for name in parameters_of(cls):
+            owners.setdefault(name, []).append(cls)
+    # the default estimator's order first, then what others have besides
+    names = dict.fromkeys([*parameters_of(classes[DEFAULT]), *owners])
+    for title, wanted in (
+        ("learning", lambda name: name in COMMON),
+        ("all learners", lambda name: name not in COMMON and len(_families(owners[name])) > 1),
+        ("linear learners", lambda name: _families(owners[name]) == {"linear"}),
+        ("kernel learners", lambda name: _families(owners[name]) == {"kernel"}),
+    ):
+        about = None
+        if title == "learning":
+            about = "parts take parameters after a colon: --schedule smd:mu=0.1"
+        group = parser.add_argument_group(title, about)
+        if title == "learning":
+            group.add_argument(
+                "--estimator",
+                type=find_class,
+                metavar="NAME",
+                help=f"what learns: {', '.join(CLASSES)} (default: {DEFAULT})",
+            )
+        for name in names:
+            if wanted(name) and (title in ("learning", "all learners") or name not in COMMON):
+                _add_flag(group, name, owners[name])
 
 
-def _add_flag(group: Any, name: str, classes: list[type], common: bool) -> None:
+def _rank(cls: type) -> int:
+    return 0 if cls.__name__ == DEFAULT else 1
+
+
+def _families(classes: list[type]) -> set[str]:
+    return {cls.__module__.split(".")[1] for cls in classes}
+
+
+def describe_parameters(cls: type) -> dict[str, str]:
+    """What the class's docstring says about each of its parameters, as plain text."""
+    text = inspect.getdoc(cls) or ""
+    _, _, rest = text.partition("Parameters\n----------\n")
+    section = re.split(r"\n\n[A-Z][^\n]*\n-+\n", rest)[0]
+    found: dict[str, str] = {}
+    for entry in re.split(r"\n(?=\S)", section):
+        head, _, body = entry.partition("\n")
+        names, _, kind = head.partition(" : ")
+        choices = re.search(r"\{.*\}", kind)
+        words = " ".join(body.split())
+        words = re.sub(r":\w+:`~?([^`]*)`|``?([^`]*)``?", r"\1\2", words)
+        if len(words) > LONGEST:  # whole sentences, as many as fit
+            words = words[: LONGEST + 1]
+            words = words[: max(words.rfind(". "), words.rfind("; "), words.rfind(", "))]
+        if choices and choices.group() not in words:
+            words = f"{choices.group()} {words}".strip()
+        for name in names.split(","):
+            found[name.strip()] = words.rstrip(".")
+    return found
+
+
+def _add_flag(group: Any, name: str, classes: list[type]) -> None:
     """One flag, which takes whatever one of its classes takes."""
     flag = "--" + name.replace("_", "-")
     found = {cls.__name__: parameters_of(cls)[name] for cls in classes}
     annotation = " | ".join(sorted({str(p.annotation) for p in found.values()}))
-    words = [] if common else [", ".join(found)]
-    default = found.get(DEFAULT, found[next(iter(found))]).default
-    words.append(f"default: {default}")
+    texts = [describe_parameters(cls).get(name, "") for cls in sorted(classes, key=_rank)]
+    told = [text for text in texts if text and not text.startswith("As for")]
+    text = PLAIN_HELP.get(name) or next(iter(told), name.replace("_", " "))
+    text = text[:1].lower() + text[1:] if text[1:2].islower() else text
+    defaults: dict[str, list[str]] = {}
+    for owner, parameter in found.items():
+        defaults.setdefault(str(parameter.default), []).append(owner)
+    (usual, _), *others = sorted(defaults.items(), key=lambda pair: -len(pair[1]))
+    ends = [f"default: {usual}", *(f"{value} of {', '.join(who)}" for value, who in others)]
+    if len(classes) < 3 and not others:
+        ends.append(f"of {', '.join(found)}")
     options: dict[str, Any] = {
         "dest": f"estimator_{name}",
         "default": argparse.SUPPRESS,
-        "help": "; ".join(words).replace("%", "%%"),
+        "help": f"{text} ({'; '.join(ends)})".replace("%", "%%"),
     }
     if "bool" in annotation:
         if annotation == "bool":

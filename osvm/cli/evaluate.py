@@ -17,7 +17,6 @@ from osvm.cli.estimators import (
 from osvm.cli.inputs import add_input_arguments, known_columns, open_input
 from osvm.cli.report import add_report_arguments, positive, say, say_skipped
 from osvm.cli.train import _known_classes, _label_type, _numeric
-from osvm.files.encoding import decode
 from osvm.stream.progressive import ProgressiveResult, progressive_validate
 
 
@@ -46,17 +45,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    saved = None
     model: Any = None
     if arguments.model is not None:
         if given_parameters(arguments) or arguments.estimator:
             arguments.parser.error("--model brings its own parameters; leave the estimator's out")
-        model, header, _ = io.load_all(arguments.model)
-        saved = decode(header["input"])
+        model = io.load(arguments.model)
     else:
         settle_estimator(arguments)
     label_type = _label_type(arguments)
-    with open_input(arguments, arguments.data, label_type=label_type, saved=saved) as reader:
+    with open_input(arguments, arguments.data, label_type=label_type, model=model) as reader:
+        reader.counting = True
         stream: Any = reader
         if model is None:
             model = make_estimator(arguments, numeric_labels=_numeric(reader))

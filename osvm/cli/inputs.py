@@ -68,8 +68,16 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("text and hashing")
     add = group.add_argument
     add("--bits", type=int, help="columns are 2**BITS (default: 18 for vw, 20 for text)")
-    add("--ngrams", metavar="N[-M]", help="n-grams of words (default: 1)")
-    add("--tf", choices=["count", "log", "binary"], help="term frequency (default: count)")
+    add("--ngrams", metavar="N[-M]", help="n-grams of words or characters (default: 1)")
+    add("--analyzer", choices=["word", "char"], help="what n-grams are made of (default: word)")
+    add("--stop-words", metavar="WORD,...", help="to leave out, or 'english' (default: none)")
+    add("--tf", choices=["log", "count", "binary"], help="term frequency (default: log)")
+    add(
+        "--idf",
+        action=yes_no,
+        default=None,
+        help="weigh terms by how few documents hold them, counted as they come (default: yes)",
+    )
     add("--signed", action=yes_no, default=None, help="signed hash (default: yes)")
     add("--norm", action=yes_no, default=None, help="rows of unit length (default: yes)")
     add("--lowercase", action=yes_no, default=None, help="(default: yes)")
@@ -78,8 +86,11 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def tokenizer_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    names = ("bits", "tf", "signed", "norm", "lowercase", "min_length")
+    names = ("bits", "tf", "idf", "signed", "norm", "lowercase", "min_length", "analyzer")
     options = {name: getattr(arguments, name) for name in names}
+    if arguments.stop_words is not None:
+        words = arguments.stop_words
+        options["stop_words"] = words if words == "english" else words.split(",")
     if arguments.ngrams is not None:
         low, _, high = arguments.ngrams.partition("-")
         try:
@@ -98,15 +109,15 @@ def open_input(
     source: Any,
     *,
     label_type: str = "str",
-    saved: dict[str, Any] | None = None,
+    model: Any = None,
 ) -> Reader:
     """The reader of a file.
 
-    `saved` is the configuration of the reader that a model was trained with; it stands in for
-    the flags that make columns.
+    `model` brings the configuration of the reader that it was trained with, which stands in
+    for the flags that make columns.
     """
-    if saved is not None:
-        return _open_like(arguments, source, saved)
+    if model is not None and "_input" in model.__dict__:
+        return _open_like(arguments, source, model)
     format = arguments.format
     if format is None:
         format = guess_format(source)
@@ -215,10 +226,12 @@ def _seekable(source: Any) -> bool:
         return False
 
 
-def _open_like(arguments: argparse.Namespace, source: Any, saved: dict[str, Any]) -> Reader:
+def _open_like(arguments: argparse.Namespace, source: Any, model: Any) -> Reader:
     """A reader that makes the columns that a model knows; labels are taken where there are any."""
-    saved = {key: value for key, value in saved.items() if key != "terms"}
+    saved = dict(model.__dict__["_input"])
     format = saved.pop("format")
+    if saved.get("tokenizer"):
+        saved["tokenizer"] = model.tokenizer_
     if arguments.format not in (None, format):
         arguments.parser.error(
             f"the model was trained on {format} data; its columns cannot come from "

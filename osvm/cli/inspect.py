@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from osvm import io
-from osvm.files.encoding import decode
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,8 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def describe(model: Any, header: dict[str, Any], top: int) -> dict[str, Any]:
     """Everything that is shown, JSON-able."""
-    settings = decode(header["input"]) or {}
-    terms = settings.pop("terms", {})
+    settings = dict(model.__dict__.get("_input", {}))
     defaults = type(model)().get_params(deep=False)
     found: dict[str, Any] = {
         "class": header["class"],
@@ -68,7 +66,7 @@ def describe(model: Any, header: dict[str, Any], top: int) -> dict[str, Any]:
             names = settings.get("features")
         first = 0 if settings.get("zero_based", True) else 1
         hashed = settings.get("format") == "vw" or bool(settings.get("tokenizer"))
-        found["largest"] = _largest(model, coef, names, terms, first, top, hashed)
+        found["largest"] = _largest(model, coef, names, first, top, hashed)
     return found
 
 
@@ -76,13 +74,13 @@ def _largest(
     model: Any,
     coef: np.ndarray,
     names: Any,
-    terms: dict[str, list[str]],
     first: int,
     top: int,
     hashed: bool,
 ) -> list[dict[str, Any]]:
     """The largest weights of each output."""
     classes = getattr(model, "classes_", None)
+    tokenizer = getattr(model, "tokenizer_", None)
     out = []
     for k, row in enumerate(coef):
         best = np.argsort(-np.abs(row), kind="stable")[:top]
@@ -92,10 +90,11 @@ def _largest(
             output = np.asarray(classes)[1 if len(coef) < len(classes) else k].item()
         weights = []
         for j in best[row[best] != 0].tolist():
+            term = None if tokenizer is None else tokenizer.terms([j])[0]
             if names is not None:
                 name = str(names[j])
-            elif str(j) in terms:
-                name = " / ".join(terms[str(j)])
+            elif term is not None:
+                name = term
             elif hashed:
                 name = f"(column {j})"  # its terms were not kept, or there is no text
             else:

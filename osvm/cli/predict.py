@@ -12,7 +12,6 @@ import numpy as np
 from osvm import io
 from osvm.cli.inputs import add_input_arguments, known_columns, open_input
 from osvm.cli.report import Report, add_report_arguments, say, say_skipped
-from osvm.files.encoding import decode
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,19 +28,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    model, header, _ = io.load_all(arguments.model)
-    saved = decode(header["input"])
+    model = io.load(arguments.model)
     answer = _answer(arguments, model)
-    with open_input(arguments, arguments.data, saved=saved) as reader:
+    with open_input(arguments, arguments.data, model=model) as reader:
         reader.eager = arguments.data == "-"  # answers go out as the data come in
         if arguments.output is None:
             figures = _predict(arguments, model, reader, answer, sys.stdout)
         else:
             with open(arguments.output, "w", encoding="utf-8") as file:
                 figures = _predict(arguments, model, reader, answer, file)
-        say_skipped(arguments, reader)
-    if arguments.json and arguments.output is not None:
-        print(json.dumps(figures))
+        if not arguments.json:  # `figures` tell
+            say_skipped(arguments, reader)
+    if arguments.json:  # never among the predictions
+        if arguments.output is not None:
+            print(json.dumps(figures))
+        elif not arguments.quiet:
+            print(json.dumps(figures), file=sys.stderr)
     return 0
 
 
@@ -57,10 +59,12 @@ def _probabilities(model: Any, X: Any) -> np.ndarray:
     try:
         return model.predict_proba(X)
     except AttributeError:
-        raise ValueError(
-            f"this {type(model).__name__} has no probabilities: train it with --loss logistic or "
-            "--loss softmax"
-        ) from None
+        kind = type(model).__name__
+        if "probability" in model.get_params():
+            what = "train it with --probability (any loss), --loss logistic or --loss softmax"
+        else:
+            what = f"a {kind} never has; train a LinearClassifier with --probability"
+        raise ValueError(f"this {kind} has no probabilities: {what}") from None
 
 
 def _predict(
@@ -80,7 +84,7 @@ def _predict(
                 f"{model.n_features_in_})"
             )
         outside += left_out
-        as_json = arguments.json and arguments.output is None
+        as_json = arguments.json
         found = np.asarray(answer(X))
         plain = not (arguments.scores or arguments.proba)
         if sets is not None and plain:
@@ -104,7 +108,10 @@ def _predict(
             squares += float(((found[known] - y[known]) ** 2).sum())
         labelled += int(np.count_nonzero(known))
     figures = report.finish()
+    if arguments.json:
+        arguments = argparse.Namespace(**{**vars(arguments), "quiet": True})
     if outside:
+        figures["left_out_values"] = outside
         say(arguments, f"{outside} values in columns that the model does not know were left out")
     if sets is not None and sets.n:
         figures.update(sets.figures())

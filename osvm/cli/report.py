@@ -37,9 +37,17 @@ class Report(Progress):
     header = (f"{Progress.header[0]} {'MB/s':>8}", f"{Progress.header[1]} {'':>8}")
 
     def __init__(
-        self, arguments: argparse.Namespace, reader: Any, *, start: int = 0, table: bool = True
+        self,
+        arguments: argparse.Namespace,
+        reader: Any,
+        *,
+        start: int = 0,
+        loss: float = 0.0,
+        table: bool = True,
     ) -> None:
         super().__init__(start=start)
+        # A run that was resumed after `start` examples: averages are over all of it.
+        self._resumed_at, self._start, self._shown_loss = start, 0, loss
         self.table = table and not arguments.quiet
         self.reader = reader
         self.bytes_before = 0
@@ -75,12 +83,17 @@ class Report(Progress):
         if self._bar is not None:
             self._bar.reset()
 
+    def close_table(self) -> None:
+        """The last line; what comes after it is counted and not shown."""
+        self._print()
+        self.table = False
+
     @property
     def megabytes(self) -> float:
         return (self.bytes_before + self.reader.bytes_read) / 1e6
 
     def _speed(self, n: int) -> str:
-        return f"{super()._speed(n)} {self.megabytes / self.seconds:>8.1f}"
+        return f"{super()._speed(n - self._resumed_at)} {self.megabytes / self.seconds:>8.1f}"
 
     def _print(self) -> None:
         if self.table:
@@ -97,7 +110,7 @@ class Report(Progress):
         super().finish()
         if self._bar is not None:
             self._bar.close()
-        n = self.examples - self._start
+        n = self.examples - self._resumed_at
         counted = self.loss is not None and n > 0
         return {
             "examples": self.examples,
@@ -108,6 +121,38 @@ class Report(Progress):
             "error": (self.errors or 0.0) / n if counted else None,
             "skipped": self.reader.n_skipped,
         }
+
+
+class FirstPassTable:
+    """What `verbose` of an estimator writes to: lines of the first pass only.
+
+    Later passes meet rows that have been learnt; their errors would flatter the model.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self._last: tuple[int, float, float] | None = None
+
+    def write(self, text: str) -> int:
+        words = text.split()
+        if words and words[0].isdigit():
+            if int(words[0]) > self.rows:
+                return len(text)
+            try:
+                self._last = int(words[0]), float(words[1]), float(words[3]) / 100
+            except (IndexError, ValueError):
+                self._last = None
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+    def figures(self) -> dict[str, Any]:
+        """Of the last line within the first pass."""
+        if self._last is None:
+            return {}
+        names = ("progressive_examples", "average_loss", "error")
+        return dict(zip(names, self._last))
 
 
 def say(arguments: argparse.Namespace, text: str) -> None:

@@ -1,8 +1,7 @@
-"""Names for hashed columns: which terms of the training text carry the largest weights.
+"""Names for hashed columns: which terms carry the largest weights.
 
-Hashing cannot be undone, so after training the text is read once more (its
-first part only) and the terms that fall into the columns with the largest
-weights are kept with the model, for ``osvm inspect``.
+Hashing cannot be undone, so the tokenizer of a training run keeps the first term of each
+column; of these, the terms of the largest weights are saved with the model.
 """
 
 from __future__ import annotations
@@ -10,67 +9,32 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from osvm.stream._text import HashingTokenizer
-from osvm.stream.formats import read
-
-TOP = 200  # columns per output and sign
-MAX_BYTES = 64_000_000  # of text that is read again
-MAX_TERMS = 3  # per column
+TOP = 400  # columns per output
 
 
-class TermFinder(HashingTokenizer):
-    """A tokenizer that notes the terms of the wanted columns and gives empty rows."""
+def largest_columns(model: Any, columns: np.ndarray, top: int = TOP) -> list[int]:
+    """Those of the columns that have the largest weights of an output, of either sign.
 
-    def watch(self, columns: np.ndarray) -> None:
-        self.wanted = np.zeros(self.n_features, np.uint8)
-        self.wanted[columns] = 1
-        self.found: dict[int, list[str]] = {int(column): [] for column in columns}
-
-    def add(self, builder: Any, document: Any) -> None:
-        self._note(self.find(document, self.wanted))
-        HashingTokenizer.add(self, builder, b"")
-
-    def add_line(self, builder: Any, buffer: Any, start: int, stop: int) -> None:
-        self.add(builder, bytes(buffer[start:stop]))
-
-    def _note(self, terms: list[tuple[int, bytes]]) -> None:
-        for column, term in terms:
-            names = self.found[column]
-            if len(names) < MAX_TERMS:
-                text = term.decode("utf-8", "replace")
-                if text not in names:
-                    names.append(text)
-
-
-def largest_columns(model: Any, top: int = TOP) -> np.ndarray:
-    """Columns with the largest weights of each output, of either sign."""
-    coef = getattr(model, "coef_", None)
-    if coef is None:
-        return np.empty(0, np.int64)
-    coef = np.atleast_2d(coef.toarray() if hasattr(coef, "toarray") else coef)
+    The weights are taken from the scores of rows with a single one in them, which is quicker
+    than a copy of all weights.
+    """
+    n = len(columns)
+    if not n or not hasattr(model, "coef_"):
+        return []
+    score = getattr(model, "decision_function", model.predict)
+    parts = (np.ones(n, np.float32), columns, np.arange(n + 1, dtype=np.int32))
+    weights = score(csr_array(parts, shape=(n, model.n_features_in_))).reshape(n, -1)
+    weights -= score(csr_array((1, model.n_features_in_), dtype=np.float32)).reshape(1, -1)
     chosen: set[int] = set()
-    for row in coef:
-        k = min(2 * top, len(row))
-        best = np.argpartition(-np.abs(row), k - 1)[:k]
-        chosen.update(best[row[best] != 0].tolist())
-    return np.array(sorted(chosen), dtype=np.int64)
+    k = min(top, n)
+    for column in np.abs(weights).T:
+        best = np.argpartition(-column, k - 1)[:k]
+        chosen.update(columns[best[column[best] > 0]].tolist())
+    return sorted(chosen)
 
 
-def find_terms(model: Any, source: Any, config: dict[str, Any]) -> dict[str, list[str]] | None:
-    """Terms by column number (as text, for JSON); None where there is no text to read."""
-    if not config.get("tokenizer") or source == "-" or not hasattr(model, "coef_"):
-        return None
-    columns = largest_columns(model)
-    if not len(columns):
-        return None
-    finder = TermFinder(**config["tokenizer"])
-    finder.watch(columns)
-    options = {k: v for k, v in config.items() if k not in ("format", "tokenizer", "n_features")}
-    if config["format"] != "parquet":
-        options["on_error"] = "skip"
-    with read(source, config["format"], tokenizer=finder, **options) as reader:
-        for _ in reader:
-            if reader.bytes_read > MAX_BYTES:
-                break
-    return {str(column): names for column, names in finder.found.items() if names}
+def keep_largest_terms(model: Any, tokenizer: Any) -> None:
+    """Forget the terms of all columns but those with the largest weights."""
+    tokenizer.keep_only(largest_columns(model, tokenizer.hasher.get_terms()[0]))

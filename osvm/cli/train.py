@@ -24,13 +24,19 @@ from osvm.cli.estimators import (
     make_estimator,
     settle_estimator,
 )
-from osvm.cli.inputs import add_input_arguments, known_columns, open_input
-from osvm.cli.report import Report, add_report_arguments, positive, say, say_skipped
-from osvm.cli.terms import find_terms
+from osvm.cli.inputs import add_input_arguments, open_input
+from osvm.cli.report import (
+    FirstPassTable,
+    Report,
+    add_report_arguments,
+    positive,
+    say,
+    say_skipped,
+)
+from osvm.cli.streamed import StreamedRun, count_errors, is_regressor, need_labels
+from osvm.cli.terms import keep_largest_terms
 from osvm.files.archive import check_folder
 from osvm.files.encoding import decode
-from osvm.stream import ShuffledReader
-from osvm.stream.progressive import _cut, running_totals
 
 MAX_CLASSES = 10_000  # labels of a survey that are taken for classes
 
@@ -62,12 +68,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=65536,
         metavar="ROWS",
-        help="rows through which --shuffle mixes a stream (default: 65536)",
+        help="rows through which a stream is mixed (default: 65536)",
+    )
+    parser.add_argument(
+        "--holdout",
+        type=int,
+        default=10,
+        metavar="N",
+        help="with several streamed passes, never learn one row in N and report the error on "
+        "them (default: 10; 0 learns all)",
     )
     parser.add_argument("--classes", metavar="LABEL,...", help="all labels, when they are known")
-    add_report_arguments(parser)
     add_estimator_arguments(parser)
     add_input_arguments(parser)
+    add_report_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -75,14 +89,14 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.parser.error("--memory-mb must not be negative")
     try:
         return _run(arguments)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(_what_is_left(arguments)) from None
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(*(interrupt.args or [_what_is_left(arguments)])) from None
 
 
 def _what_is_left(arguments: argparse.Namespace) -> str:
     """What an interrupted user has, and can do."""
     if not (arguments.checkpoint_every or arguments.resume):
-        return "nothing was saved; --checkpoint-every N keeps what was learnt"
+        return "nothing was learnt yet; nothing was saved"
     if not os.path.exists(arguments.model):
         return "before the first checkpoint; nothing was saved"
     return f"{arguments.model} holds the last checkpoint; the same command with --resume goes on"
@@ -92,24 +106,26 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.initial is None:
         settle_estimator(arguments)
     check_folder(arguments.model)  # rather than after hours of learning
-    model, saved = _starting_model(arguments)
-    reader = open_input(arguments, arguments.data, label_type=_label_type(arguments), saved=saved)
+    model = _starting_model(arguments)
+    reader = open_input(arguments, arguments.data, label_type=_label_type(arguments), model=model)
     with reader:
+        if reader.tokenizer is not None:
+            reader.tokenizer.keep_terms_from_now_on()
+            reader.counting = True
+        fresh = model is None
         if model is None:
             model = make_estimator(arguments, numeric_labels=_numeric(reader))
-            report = Report(arguments, reader)
-            whole = None if _must_stream(arguments) else _hold(reader, arguments.memory_mb)
-        else:
-            whole = None
-        if whole is not None:
-            figures = _fit(arguments, model, reader, whole, report)
-        else:
-            figures = _stream(arguments, model, reader)
-        config = reader.config()
-        terms = find_terms(model, arguments.data, config)
-        if terms:
-            config["terms"] = terms
-        _save(arguments, model, config)
+        try:
+            figures = _learn(arguments, model, reader, fresh)
+        except KeyboardInterrupt:
+            if arguments.checkpoint_every or arguments.resume or not hasattr(model, "t_"):
+                raise
+            _save(arguments, model, reader)
+            raise KeyboardInterrupt(
+                f"{arguments.model} holds what was learnt from {model.t_} examples; "
+                "--checkpoint-every N makes runs that can be resumed"
+            ) from None
+        _save(arguments, model, reader)
         say_skipped(arguments, reader)
     figures.update(model=os.fspath(arguments.model), **{"class": type(model).__name__})
     say(arguments, _summary(figures))
@@ -118,15 +134,24 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _starting_model(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any] | None]:
-    """The model to go on from and its input, with --initial."""
+def _learn(arguments: argparse.Namespace, model: Any, reader: Any, fresh: bool) -> dict[str, Any]:
+    """Learn the data in memory if they fit, else as a stream; the figures."""
+    if fresh and not _must_stream(arguments):
+        report = Report(arguments, reader)
+        whole = _hold(reader, arguments.memory_mb)
+        if whole is not None:
+            return _fit(arguments, model, reader, whole, report)
+    return _stream(arguments, model, reader)
+
+
+def _starting_model(arguments: argparse.Namespace) -> Any:
+    """The model to go on from, with --initial."""
     if arguments.initial is None:
-        return None, None
+        return None
     given = given_parameters(arguments)
     if given or arguments.estimator:
         arguments.parser.error("--initial brings its own parameters; leave the estimator's out")
-    model, header, _ = io.load_all(arguments.initial)
-    return model, decode(header["input"])
+    return io.load(arguments.initial)
 
 
 def _label_type(arguments: argparse.Namespace) -> str:
@@ -151,11 +176,13 @@ def _hold(reader: Any, megabytes: float) -> list[tuple] | None:
     if place is not None and place[1] > 8e6 * megabytes:
         return None
     batches, size = [], 0
+    reader.raw = True  # documents are weighed when all have been counted
     for batch in reader:
         X = batch[0]
         batches.append(batch)
         size += X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
         if size > 1e6 * megabytes:
+            reader.raw = False
             reader.rewind()
             return None
     if not batches:
@@ -176,32 +203,40 @@ def _fit(
     elif batches[0][1] is not None:
         y = np.concatenate([b[1] for b in batches])
     weight = np.concatenate([b[2] for b in batches]) if len(batches[0]) == 3 else None
-    _need_labels(model, y, reader)
+    need_labels(model, y, reader)
     batches.clear()
+    if reader.tokenizer is not None:
+        reader.tokenizer.weigh(X)
+        model.tokenizer_ = reader.tokenizer
+    table = FirstPassTable(X.shape[0])
     if hasattr(model, "verbose") and not arguments.quiet:
-        model.verbose = True
+        model.verbose = table
     options = {} if weight is None else {"sample_weight": weight}
-    if y is None:
-        model.fit(X, **options)
-    else:
-        model.fit(X, y, **options)
-    if hasattr(model, "verbose"):
-        model.verbose = False
-    totals = running_totals(model)
+    try:
+        if y is None:
+            model.fit(X, **options)
+        else:
+            model.fit(X, y, **options)
+    finally:
+        if hasattr(model, "verbose"):
+            model.verbose = False
     report.examples = int(model.t_)
-    if totals is not None:
-        report.loss, report.errors = totals
     report.table = False  # the model has printed its own
     figures = report.finish()
+    passes = getattr(model, "n_epochs_", getattr(model, "n_iter_", None))
+    order = "random order" if getattr(model, "shuffle", False) else "the order of the data"
+    figures["mode"] = {"data": "held in memory", "passes": _whole(passes), "order": order}
     figures["rows"] = X.shape[0]
+    figures.update(table.figures())
+    if y is not None:
+        errors, n = count_errors(model, (X, y))
+        name = "training_squared_error" if is_regressor(model) else "training_error"
+        figures[name] = errors / max(n, 1)
     return figures
 
 
-def _need_labels(model: Any, y: Any, reader: Any) -> None:
-    if y is None and not type(model).__name__.endswith("Novelty"):
-        raise ValueError(
-            f"{reader.name}: {type(model).__name__} needs labels; name their column with --label"
-        )
+def _whole(number: Any) -> int | None:
+    return None if number is None else int(np.max(number))
 
 
 # ------------------------------------------------------------------- streaming
@@ -221,39 +256,10 @@ def _stream(arguments: argparse.Namespace, model: Any, reader: Any) -> dict[str,
             "training set: give a file, raise --memory-mb, and leave out --stream, --resume and "
             "--checkpoint-every"
         )
-    epochs = check_integer("epochs", given.get("epochs", 1), 1)
-    inner = reader
-    if given.get("shuffle"):
-        reader = ShuffledReader(
-            reader, size=arguments.reservoir, random_state=getattr(model, "random_state", None)
-        )
-    classes = _known_classes(arguments, model, inner)
-    checkpoint = io.checkpoint(
-        model,
-        arguments.model,
-        every=arguments.checkpoint_every or (100_000 if arguments.resume else None),
-        resume=arguments.resume,
-        input=inner.config(),
-    )
-    model = checkpoint.model
-    extra = checkpoint.extra
-    report = Report(arguments, inner, start=checkpoint.n_seen)
-    epoch = checkpoint.epoch
-    if checkpoint.resumed:
-        say(arguments, f"resuming {arguments.model} after {checkpoint.n_seen} examples")
-    seen = 0
-    for batch in checkpoint.stream(reader, epochs=epochs):
-        if checkpoint.epoch != epoch:
-            epoch = checkpoint.epoch
-            report.new_pass(extra.get("bytes", 0))
-        classes = _learn(model, inner, batch, classes, report)
-        seen += batch[0].shape[0]
-        extra["bytes"] = inner.bytes_read
-    if not checkpoint.n_seen:
-        raise ValueError(f"{inner.name}: no examples")
-    figures = report.finish()
-    figures["rows"] = checkpoint.n_seen // max(1, epochs)
-    return figures
+    if reader.tokenizer is not None:
+        model.tokenizer_ = reader.tokenizer
+    run = StreamedRun(arguments, model, reader, check_integer("epochs", given.get("epochs", 1), 1))
+    return run.learn(_known_classes(arguments, model, reader), arguments.resume)
 
 
 def _known_classes(arguments: argparse.Namespace, model: Any, reader: Any) -> Any:
@@ -271,49 +277,15 @@ def _known_classes(arguments: argparse.Namespace, model: Any, reader: Any) -> An
     return None
 
 
-def _learn(model: Any, reader: Any, batch: tuple, classes: Any, report: Report) -> Any:
-    """Learn a batch, cut where the table has a line."""
-    rows = batch[0].shape[0]
-    n_features = getattr(model, "n_features_in_", None)
-    if n_features is not None and batch[0].shape[1] != n_features:
-        batch = (known_columns(batch[0], n_features)[0], *batch[1:])
-    _need_labels(model, batch[1], reader)
-    start = 0
-    while start < rows:
-        stop = (
-            rows
-            if not report.table
-            else min(rows, start + max(1, report.next_at - report.examples))
-        )
-        X, y, *weight = _cut(batch, start, stop)
-        options: dict[str, Any] = {}
-        if weight:
-            options["sample_weight"] = weight[0]
-        if classes is not None:
-            options["classes"] = classes
-            classes = None
-        before = running_totals(model) or (0.0, 0.0)
-        if y is None:
-            model.partial_fit(X, **options)
-        else:
-            model.partial_fit(X, y, **options)
-        after = running_totals(model)
-        if after is None:
-            report.add(stop - start, loss=None)
-        else:
-            report.add(stop - start, loss=after[0] - before[0], errors=after[1] - before[1])
-        start = stop
-    return classes
-
-
-def _save(arguments: argparse.Namespace, model: Any, config: dict[str, Any]) -> None:
+def _save(arguments: argparse.Namespace, model: Any, reader: Any) -> None:
     """The final file: the model, its input, and the place if it was checkpointed."""
+    if reader.tokenizer is not None:
+        keep_largest_terms(model, reader.tokenizer)
+    stream = None
     if arguments.checkpoint_every or arguments.resume:
         _, header, arrays = io.load_all(arguments.model)
         stream = (decode(header["stream"]), arrays)
-        io.save(model, arguments.model, input=config, stream=stream)
-    else:
-        io.save(model, arguments.model, input=config)
+    io.save(model, arguments.model, input=reader.config(), stream=stream)
 
 
 def _summary(figures: dict[str, Any]) -> str:
@@ -322,9 +294,20 @@ def _summary(figures: dict[str, Any]) -> str:
         f"({figures['examples_per_second']:,.0f} per s, "
         f"{figures['megabytes_per_second']:.1f} MB/s)"
     )
-    if figures["average_loss"] is not None:
-        text += f", average loss {figures['average_loss']:.6f}"
-        text += f", running error {100 * figures['error']:.2f} %"
+    mode = figures["mode"]
+    passes = "" if mode["passes"] is None else f"{mode['passes']} passes in "
+    text += f"\n{mode['data']}: {figures['rows']} rows, {passes}{mode['order']}"
+    text = text.replace(" 1 passes", " 1 pass")
+    if figures.get("average_loss") is not None:
+        n = figures.get("progressive_examples")
+        text += f"\nprogressive, first pass ({n} examples, each predicted before it was learnt): "
+        text += f"loss {figures['average_loss']:.6f}, error {100 * figures['error']:.2f} %"
+    if figures.get("held_out_error") is not None:
+        n = figures["held_out_rows"]
+        text += f"\nheld out, last pass ({n} rows that were never learnt): "
+        text += f"error {100 * figures['held_out_error']:.2f} %"
+    if figures.get("training_error") is not None:
+        text += f"\ntraining error {100 * figures['training_error']:.2f} % (rows that were learnt)"
     return f"{text}\nsaved {figures['model']}"
 
 

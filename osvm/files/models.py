@@ -17,6 +17,7 @@ import numpy as np
 from osvm import __version__
 from osvm.files.archive import ModelFileError, read_archive, write_archive
 from osvm.files.encoding import TRANSIENT, decode, encode
+from osvm.stream.tokenizer import HashingTokenizer
 
 __all__ = ["load", "load_all", "load_input", "read_header", "save"]
 
@@ -66,7 +67,8 @@ def save(
     model : estimator
     path : str or path-like
     input : dict, optional
-        How the columns of X came about (`Reader.config`), for `load_input` and the command.
+        How the columns of X came about (`Reader.config`), for `load_input` and the command; by
+        default, what the file said that the model was loaded from.
     stream : (dict, dict of arrays), optional
         Where a stream stands; see `checkpoint`.
 
@@ -81,7 +83,15 @@ def save(
     array([1])
     """
     header, arrays = _describe_model(model)
+    if input is None:
+        input = model.__dict__.get("_input")  # of the file that the model came from
     header["input"] = None if input is None else encode(input, "input")
+    tokenizer = model.__dict__.get("tokenizer_")
+    header["tokenizer"] = None
+    if tokenizer is not None:
+        counts, columns = tokenizer.get_state()
+        header["tokenizer"] = {"config": encode(tokenizer.config(), "tokenizer"), "state": counts}
+        arrays.update({f"tokenizer/{name}": array for name, array in columns.items()})
     header["stream"] = None
     if stream is not None:
         header["stream"] = encode(stream[0], "the stream's state")
@@ -184,6 +194,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
             raise ValueError(f"{name} has no parameter {unknown[0]!r}")
         model = cls(**{key: value for key, value in params.items() if key in known})
         model._set_state(state, own)
+        _set_input(model, header, _part(arrays, "tokenizer/"))
     except RecursionError:
         raise ModelFileError("the header is nested too deeply") from None
     except (
@@ -199,6 +210,32 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise ModelFileError(f"the model in the file is malformed: {reason}") from error
     return model
+
+
+def _set_input(model: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Give the model what its file says about the input: the reader's settings, the tokenizer."""
+    input, saved = decode(header.get("input")), header.get("tokenizer")
+    tokenizer = None
+    if saved is not None:
+        tokenizer = HashingTokenizer(**decode(saved["config"]))
+        tokenizer.set_state(saved["state"], arrays)
+    elif input and input.get("tokenizer"):  # the first files of format 1: no idf, a few terms
+        terms = input.pop("terms", {})
+        config = {"idf": False, "keep_terms": bool(terms), **input["tokenizer"]}
+        tokenizer = HashingTokenizer(**config)
+        for column, names in sorted((int(key), names) for key, names in terms.items()):
+            tokenizer.set_term(column, names[0])
+    if tokenizer is not None:
+        if tokenizer.n_features != model.n_features_in_:
+            raise ValueError(
+                f"the tokenizer makes {tokenizer.n_features} columns, the model has "
+                f"{model.n_features_in_}"
+            )
+        model.tokenizer_ = tokenizer
+    if input is not None:
+        if tokenizer is not None:
+            input["tokenizer"] = tokenizer.config()
+        model._input = input
 
 
 def read_header(path: Any) -> dict[str, Any]:

@@ -51,6 +51,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         """Store the constructor's arguments untouched, under their names."""
         for name in self._get_param_names():
             setattr(self, name, params[name])
+        self._join_river()
 
     def _need_attribute(self, name: str) -> Any:
         """An attribute that exists after fitting, with Python's own error before."""

@@ -1,12 +1,15 @@
-"""One example at a time: `learn_one`, `predict_one` and `score_one`.
+"""One example at a time: `learn_one`, `predict_one`, `predict_proba_one` and `score_one`.
 
 The methods take an example as two arrays or as a dict and go through compiled
 code (`osvm.linear.one_row`) in about a microsecond.  What that code does not handle goes
 through a matrix of one row, with the same result.
+
+A dict of names (str) is hashed by the tokenizer of the model, as river's users write examples.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -14,9 +17,11 @@ import scipy.sparse as sp
 
 import osvm.linear.one_row as one_row
 from osvm.linear.learner import SGDLearner
+from osvm.stream.tokenizer import HashingTokenizer
 
 _NOT_GIVEN: Any = object()
 _csr_matrix, _csr_array = sp.csr_matrix, sp.csr_array
+NAMED_BITS = 20  # columns of a model that learns from names are 2**20, unless n_features says so
 
 
 class OneExample:
@@ -34,15 +39,17 @@ class OneExample:
 
         Parameters
         ----------
-        x : array of column numbers, or dict of column number to value
-            int32 or int64 arrays are used as they are.
+        x : array of column numbers, or dict of column number or name to value
+            int32 or int64 arrays are used as they are.  Names (str) are hashed, into ``2**20``
+            columns unless `n_features`, a power of two, says otherwise; a model that was
+            trained on text takes them for its words, and their values for counts.
         values : array of as many values
             float32 or float64; left out with a dict.
         y : label or number
             A label that was not seen before makes a classifier grow.
         n_features : int, optional
-            Needed at the first example of a new model, which cannot know how many
-            columns there are.
+            Needed at the first example of a new model unless it has names: the model cannot
+            know how many columns there are.
 
         Returns
         -------
@@ -56,9 +63,19 @@ class OneExample:
         LinearClassifier()
         >>> model.learn_one({1: 1.0}, "ham").predict_one({3: 1.0})
         'spam'
+        >>> model = osvm.LinearClassifier()
+        >>> model.learn_one({"good": 1.0, "film": 1.0}, "pos").predict_one({"film": 1.0})
+        'pos'
         """
-        if type(x) is dict and y is _NOT_GIVEN:
-            values, y = None, values
+        if type(x) is dict:
+            if y is _NOT_GIVEN:
+                values, y = None, values
+            if _has_names(x):
+                tokenizer = self._tokenizer_of(x, n_features)
+                columns = tokenizer.columns_of(x)
+                self.learn_one(*columns, y, n_features=tokenizer.n_features)
+                self.tokenizer_ = tokenizer
+                return self
         if y is _NOT_GIVEN:
             y = None
         if one_row.learn(self, x, values, y):
@@ -92,6 +109,10 @@ class OneExample:
         -------
         float, or an array with one score per class where there are several
         """
+        if type(x) is dict and _has_names(x):
+            if "t_" not in self.__dict__:
+                return 0.0
+            x, values = self._tokenizer_of(x).columns_of(x)
         answer = one_row.score(self, x, values)
         if answer is None:
             row = self._row_to_predict(x, values)
@@ -116,7 +137,12 @@ class OneExample:
         Returns
         -------
         a label, a number, or +1/-1, as `predict` gives
+            For names, a classifier that has learnt nothing answers None, a regressor 0.
         """
+        if type(x) is dict and _has_names(x):
+            if "t_" not in self.__dict__:
+                return None if self._one_target == "label" else 0.0
+            x, values = self._tokenizer_of(x).columns_of(x)
         if self._one_target == "label":
             answer = one_row.classify(self, x, values)
             if answer is not None:
@@ -129,6 +155,52 @@ class OneExample:
         label = self.predict(row).tolist()[0]  # type: ignore[attr-defined]
         self._make_one()
         return label
+
+    def predict_proba_one(self, x: Any, values: Any = None) -> dict[Any, float]:
+        """`predict_proba` of one example, as a dict of label to probability.
+
+        Parameters
+        ----------
+        x : array of column numbers, or dict of column number or name to value
+        values : array of as many values; left out with a dict
+
+        Returns
+        -------
+        dict
+            Empty for names when the model has learnt nothing.
+        """
+        if type(x) is dict and _has_names(x):
+            if "t_" not in self.__dict__:
+                return {}
+            x, values = self._tokenizer_of(x).columns_of(x)
+        shares = self.predict_proba(self._row_to_predict(x, values))  # type: ignore[attr-defined]
+        return dict(zip(self.classes_.tolist(), shares[0].tolist()))  # type: ignore[attr-defined]
+
+    def _tokenizer_of(self, x: dict[str, Any], n_features: int | None = None) -> HashingTokenizer:
+        """What hashes the names of features."""
+        known = self.__dict__
+        if "tokenizer_" in known:
+            return known["tokenizer_"]
+        if "t_" in known:
+            raise TypeError(
+                f"a feature is named {next(iter(x))!r}, but this model was trained on numbered "
+                "columns: give column numbers"
+            )
+        bits = NAMED_BITS if n_features is None else int(n_features).bit_length() - 1
+        if n_features is not None and n_features != 1 << bits:
+            raise ValueError(f"n_features must be a power of two for names, got {n_features}")
+        return HashingTokenizer(bits, tf="count", idf=False, norm=False)
+
+    @property
+    def _supervised(self) -> bool:  # asked by river
+        return self._one_target != "none"
+
+    def _join_river(self) -> None:
+        """Let river, if it is there, take the model for one of its own kind."""
+        base = sys.modules.get("river.base")
+        kind = {"label": "Classifier", "number": "Regressor"}.get(self._one_target)
+        if base is not None and kind is not None:
+            getattr(base, kind).register(type(self))
 
     def _learn_row(self, X: Any, y: Any) -> bool:
         """`partial_fit` on a CSR matrix of one row on the fast path; False when it cannot."""
@@ -185,14 +257,21 @@ class OneExample:
         return _one_row(x, values, self.__dict__["n_features_in_"])
 
 
+def _has_names(x: dict[Any, Any]) -> bool:
+    """Whether the features are named; those of one dict must be of one kind."""
+    for key in x:
+        return isinstance(key, str)
+    return False
+
+
 def _one_row(x: Any, values: Any, n_features: int) -> sp.csr_matrix:
     """The example as a matrix of one row, not checked yet."""
     if isinstance(x, dict):
         odd = next((key for key in x if not hasattr(key, "__index__")), None)
         if odd is not None:
             raise TypeError(
-                f"a feature is named {odd!r}: features are column numbers; turn names into "
-                "numbers first, e.g. with sklearn.feature_extraction.FeatureHasher"
+                f"a feature is named {odd!r}: features of one example are column numbers, or "
+                "names (str)"
             )
         try:
             columns = np.fromiter(x.keys(), dtype=np.int64, count=len(x))

@@ -151,8 +151,8 @@ cdef bint open_dict(Example *example, dict x) except -1:
             raise RuntimeError("the dict of features grew while it was being read")
         if type(<object> key) is not int and isinstance(<object> key, (str, bytes, float)):
             raise TypeError(
-                f"a feature is named {<object> key!r}: features are column numbers; turn "
-                "names into numbers first, e.g. with sklearn.feature_extraction.FeatureHasher")
+                f"a feature is named {<object> key!r}: features of one example are column "
+                "numbers, or names (str)")
         try:
             example.columns[k] = <object> key
             example.numbers[k] = <object> value

@@ -1,7 +1,7 @@
 """Readers for data larger than memory, and test-then-train validation."""
 
-from osvm.stream._text import HashingTokenizer
 from osvm.stream.base import Reader
+from osvm.stream.blocks import BlockReader
 from osvm.stream.csv import CsvReader
 from osvm.stream.formats import read
 from osvm.stream.iterables import IterableReader
@@ -12,9 +12,11 @@ from osvm.stream.progressive import ProgressiveResult, progressive_validate
 from osvm.stream.shuffle import ShuffledReader
 from osvm.stream.svmlight import SvmlightReader
 from osvm.stream.text import TextReader
+from osvm.stream.tokenizer import HashingTokenizer
 from osvm.stream.vw import VwReader
 
 __all__ = [
+    "BlockReader",
     "CsvReader",
     "FormatError",
     "HashingTokenizer",

@@ -1,31 +1,53 @@
-"""The compiled hashing tokenizer: documents in, rows of hashed term counts out.
+"""The compiled part of `HashingTokenizer`: documents in, rows of weighted hashed terms out.
 
 A token is a run of at least `min_length` word characters.  Word characters are
 the ASCII letters, digits and underscore and every character beyond ASCII except
 spaces, punctuation and signs (Latin-1 signs, general punctuation, CJK and
 full-width punctuation); bytes that are not UTF-8 separate words.  Lower-casing
-covers ASCII, Latin-1, Greek and Cyrillic letters.  An n-gram is n neighbouring
-tokens joined by one space.
+covers ASCII, Latin-1, Greek and Cyrillic letters.  An n-gram is n neighboring
+tokens joined by one space, or with ``analyzer="char"`` n neighboring characters
+of the text, where a run of two or more ASCII spaces is one space.
 
 Column and sign come from MurmurHash3 (seed 0) of the bytes of the term: column
 |h| mod 2**bits, sign of h, as in scikit-learn's HashingVectorizer; on ASCII
 text both give the same matrix.
 
-Invariant: one row per document, each column at most once, in the order of its
-first term.
+A row is first signed counts, then `weigh_row` makes weights of them: the term
+frequency, the inverse document frequency ln((1 + N)/(1 + df)) + 1 by the
+documents counted so far, unit norm.
+
+Invariants: one row per document, each column at most once, in the order of its
+first term; `df` changes only while `counting`, by one for each column of a
+document; scratch memory is used with the GIL held from begin to end of a call.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8String
 
 from libc.math cimport fabs, log, sqrt
-from libc.stdint cimport int32_t, uint32_t
-from libc.stdlib cimport free, realloc
-from libc.string cimport memset
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcmp, memcpy, memset
+
+import numpy as np
 
 from osvm.stream._parsing cimport Csr, CsrBuilder, csr_end_row, csr_reserve
 from osvm.stream._murmur cimport murmur32
 
+cdef extern from * nogil:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define OSVM_PREFETCH(p) __builtin_prefetch((p), 1)
+    #else
+    #define OSVM_PREFETCH(p) ((void) (p))
+    #endif
+    """
+    void OSVM_PREFETCH(const void *p)
+
 ctypedef const unsigned char *text_t
+
+ctypedef fused real_t:
+    float
+    double
 
 TF = {"count": 0, "log": 1, "binary": 2}
 
@@ -68,6 +90,10 @@ cdef inline Py_ssize_t code_point(text_t p, text_t stop, uint32_t *code) noexcep
     return length
 
 
+cdef inline bint is_space(unsigned char c) noexcept nogil:
+    return c == 32 or 9 <= c <= 13 or 28 <= c <= 31
+
+
 cdef inline bint is_word(uint32_t c) noexcept nogil:
     """Whether a character beyond ASCII belongs to words."""
     if c < 0xC0:
@@ -91,41 +117,69 @@ cdef inline uint32_t lower(uint32_t c) noexcept nogil:
     return c
 
 
-cdef class HashingTokenizer:
-    """Rows of hashed term counts from documents.
+def check_document(document):
+    """The bytes of a document, which is str or bytes."""
+    if isinstance(document, str):
+        try:
+            return PyUnicode_AsUTF8String(document)
+        except UnicodeEncodeError:
+            return document.encode("utf-8", "replace")
+    if isinstance(document, (bytes, bytearray, memoryview)):
+        return bytes(document)
+    raise TypeError(f"a document must be str or bytes, got {document!r:.60}")
 
-    Parameters
-    ----------
-    bits : int, default=20
-        There are ``2**bits`` columns, 1 to 30.
-    ngrams : (int, int), default=(1, 1)
-        Shortest and longest n-gram of words.
-    signed : bool, default=True
-        Give each column a sign by its hash, so that collisions cancel on average.
-    tf : {"count", "log", "binary"}, default="count"
-        What a term counts for: its count, 1 + log(count), or 1.
-    norm : bool, default=True
-        Scale each row to unit Euclidean length.
-    lowercase : bool, default=True
-        Fold case first.
-    min_length : int, default=2
-        Characters in the shortest token.
 
-    Examples
-    --------
-    >>> tokenizer = HashingTokenizer(bits=10, norm=False)
-    >>> tokenizer.transform(["to be or not to be"]).toarray().sum() != 0
-    True
+cdef enum:
+    LOGS = 1 << 16
+
+cdef uint32_t MOST = 0xFFFFFFFF
+
+cdef double LOG1P[LOGS]                 # ln(1 + k), for document frequencies
+for _c in range(LOGS):
+    LOG1P[_c] = log(1.0 + _c)
+
+
+cdef inline uint32_t fold(uint32_t h, uint32_t mask) noexcept nogil:
+    """The column of a hash: |h| mod 2**bits."""
+    cdef uint32_t column = 0 - h if h >> 31 else h
+    if column == <uint32_t> 1 << 31:      # |-2**31| has no int32
+        column = <uint32_t> 0x7FFFFFFF - mask
+    return column & mask
+
+
+cdef class TermHasher:
+    """Hashes, counts and weighs; parameters are checked by `HashingTokenizer`.
+
+    `counting` says whether rows that are added count as documents, `raw` whether they stay
+    signed counts (for `weigh`, when all documents have been counted).
     """
     cdef readonly int bits
     cdef readonly int shortest
     cdef readonly int longest
-    cdef readonly bint signed
-    cdef readonly str tf
-    cdef readonly bint norm
-    cdef readonly bint lowercase
-    cdef readonly int min_length
-    cdef int tf_code
+    cdef bint signed
+    cdef int tf
+    cdef bint idf
+    cdef bint norm
+    cdef bint lowercase
+    cdef int min_length
+    cdef bint characters
+    cdef bint keep_terms
+    cdef public bint counting
+    cdef public bint raw
+    cdef readonly int64_t n_documents
+    cdef uint32_t *df                   # documents by column, with idf
+    # the first term of each column, with keep_terms
+    cdef uint32_t *term_at              # offset in `terms` + 1, 0 = none
+    cdef unsigned char *terms           # a byte for the length, then the term
+    cdef Py_ssize_t terms_size
+    cdef Py_ssize_t terms_room
+    cdef bint patchy                    # a column that was counted may have no term
+    # stop words, one after the other, found through a table by their hash
+    cdef bytes stops
+    cdef text_t stop_text               # within `stops`
+    cdef uint32_t *stop_slots           # word number + 1, 0 = free
+    cdef Py_ssize_t stop_mask
+    cdef Py_ssize_t *stop_starts
     # scratch, reused from one document to the next
     cdef unsigned char *words           # tokens of a document, a space after each
     cdef Py_ssize_t words_room
@@ -133,49 +187,219 @@ cdef class HashingTokenizer:
     cdef Py_ssize_t starts_room
     cdef int32_t *slots                 # hash table: entry of the row + 1, 0 = free
     cdef Py_ssize_t slots_room
+    cdef Py_ssize_t table               # slots in use, a power of two
+    cdef text_t *spelled                # the first term of each entry, with keep_terms
+    cdef Py_ssize_t *lengths            # and its length
+    cdef Py_ssize_t spelled_room
 
     def __cinit__(self):
-        self.words = NULL
-        self.starts = NULL
+        self.df = self.term_at = self.stop_slots = NULL
+        self.terms = self.words = NULL
+        self.starts = self.stop_starts = NULL
         self.slots = NULL
+        self.spelled = NULL
+        self.lengths = NULL
+        self.spelled_room = 0
+        self.terms_size = self.terms_room = self.stop_mask = 0
         self.words_room = self.starts_room = self.slots_room = 0
 
     def __dealloc__(self):
+        free(self.df)
+        free(self.term_at)
+        free(self.terms)
+        free(self.stop_slots)
+        free(self.stop_starts)
         free(self.words)
         free(self.starts)
         free(self.slots)
+        free(self.spelled)
+        free(self.lengths)
 
-    def __init__(self, int bits=20, ngrams=(1, 1), bint signed=True, str tf="count",
-                 bint norm=True, bint lowercase=True, int min_length=2):
-        if not 1 <= bits <= 30:
-            raise ValueError(f"bits must be from 1 to 30, got {bits}")
-        if tf not in TF:
-            raise ValueError(f"tf must be one of {sorted(TF)}, got {tf!r}")
-        if len(ngrams) != 2 or not 1 <= ngrams[0] <= ngrams[1] <= 100:
-            raise ValueError(f"ngrams must be (shortest, longest), got {ngrams!r}")
-        if min_length < 1:
-            raise ValueError(f"min_length must be at least 1, got {min_length}")
+    def __init__(self, *, int bits, ngrams, bint signed, str tf, bint idf, bint norm,
+                 bint lowercase, int min_length, bint characters, stop_words, bint keep_terms):
         self.bits = bits
         self.shortest, self.longest = ngrams
         self.signed = signed
-        self.tf = tf
-        self.tf_code = TF[tf]
+        self.tf = TF[tf]
+        self.idf = idf
         self.norm = norm
         self.lowercase = lowercase
         self.min_length = min_length
+        self.characters = characters
+        self.keep_terms = keep_terms
+        self.counting = self.raw = self.patchy = False
+        self.n_documents = 0
+        if idf:
+            self.df = <uint32_t *> calloc(1 << bits, sizeof(uint32_t))
+            if self.df == NULL:
+                raise MemoryError
+        if keep_terms:
+            self.term_at = <uint32_t *> calloc(1 << bits, sizeof(uint32_t))
+            if self.term_at == NULL:
+                raise MemoryError
+        if stop_words:
+            self._set_stop_words(sorted(word.encode() for word in stop_words))
 
-    def config(self):
-        """The parameters as a dictionary, for `HashingTokenizer(**config)`."""
-        return {"bits": self.bits, "ngrams": [self.shortest, self.longest],
-                "signed": bool(self.signed), "tf": self.tf, "norm": bool(self.norm),
-                "lowercase": bool(self.lowercase), "min_length": self.min_length}
+    def _set_stop_words(self, list words):
+        cdef Py_ssize_t size = 64
+        cdef Py_ssize_t k, slot, start = 0
+        while size < 4 * len(words):
+            size *= 2
+        self.stops = b"".join(words)
+        self.stop_slots = <uint32_t *> calloc(size, sizeof(uint32_t))
+        self.stop_starts = <Py_ssize_t *> calloc(len(words) + 1, sizeof(Py_ssize_t))
+        if self.stop_slots == NULL or self.stop_starts == NULL:
+            raise MemoryError
+        self.stop_mask = size - 1
+        self.stop_text = <text_t> PyBytes_AS_STRING(self.stops)
+        for k in range(len(words)):
+            self.stop_starts[k] = start
+            slot = murmur32(self.stop_text + start, len(words[k]), 0) & self.stop_mask
+            while self.stop_slots[slot]:
+                slot = (slot + 1) & self.stop_mask
+            self.stop_slots[slot] = k + 1
+            start += len(words[k])
+        self.stop_starts[len(words)] = start
 
-    def __reduce__(self):
-        return _rebuild, (self.config(),)
+    cdef bint _is_stop(self, text_t word, Py_ssize_t length) noexcept nogil:
+        cdef Py_ssize_t slot = murmur32(word, length, 0) & self.stop_mask
+        cdef Py_ssize_t k
+        while self.stop_slots[slot]:
+            k = self.stop_slots[slot] - 1
+            if (self.stop_starts[k + 1] - self.stop_starts[k] == length
+                    and memcmp(self.stop_text + self.stop_starts[k], word, length) == 0):
+                return True
+            slot = (slot + 1) & self.stop_mask
+        return False
 
-    @property
-    def n_features(self):
-        return 1 << self.bits
+    # ------------------------------------------------------------------ counts
+
+    def get_counts(self):
+        """Columns that have been counted, in order, and their document frequencies."""
+        cdef Py_ssize_t size = (<Py_ssize_t> 1 << self.bits) if self.idf else 0
+        cdef const uint32_t[::1] view
+        if not size:
+            return np.empty(0, np.int32), np.empty(0, np.uint32)
+        view = <uint32_t[:size]> self.df
+        frequencies = np.asarray(view)
+        columns = np.flatnonzero(frequencies)
+        return columns.astype(np.int32), frequencies[columns]
+
+    def set_counts(self, int64_t n_documents, columns, frequencies, bint add=False):
+        """Put back what `get_counts` gave, or with `add` count it besides."""
+        cdef Py_ssize_t size = (<Py_ssize_t> 1 << self.bits) if self.idf else 0
+        cdef uint32_t[::1] view
+        if size:
+            view = <uint32_t[:size]> self.df
+            target = np.asarray(view)
+            if add:
+                total = target[columns].astype(np.int64) + frequencies
+                target[columns] = np.minimum(total, 2**32 - 1)
+            else:
+                target[:] = 0
+                target[columns] = frequencies
+        self.n_documents = n_documents + (self.n_documents if add else 0)
+        self.patchy = True
+
+    def term(self, Py_ssize_t column):
+        """The first term that fell into a column; None where none is kept."""
+        cdef Py_ssize_t at
+        if not self.keep_terms or not 0 <= column < <Py_ssize_t> 1 << self.bits:
+            return None
+        at = self.term_at[column]
+        if at == 0:
+            return None
+        return self.terms[at:at + self.terms[at - 1]].decode("utf-8", "replace")
+
+    def get_terms(self):
+        """Columns that have a term, and their terms: a byte for the length, then the bytes."""
+        cdef Py_ssize_t size = (<Py_ssize_t> 1 << self.bits) if self.keep_terms else 0
+        cdef const uint32_t[::1] view
+        if not size:
+            return np.empty(0, np.int32), b""
+        view = <uint32_t[:size]> self.term_at
+        places = np.asarray(view)
+        columns = np.flatnonzero(places)
+        return columns.astype(np.int32), b"".join(
+            [self.terms[at - 1:at + self.terms[at - 1]] for at in places[columns].tolist()]
+        )
+
+    def set_terms(self, columns, bytes terms):
+        """Keep terms as `get_terms` gives them, for columns that have none."""
+        cdef Py_ssize_t at = 0
+        cdef Py_ssize_t size = len(terms)
+        cdef text_t p = <text_t> PyBytes_AS_STRING(terms)
+        cdef Py_ssize_t column
+        for column in columns:
+            if (not self.keep_terms or not 0 <= column < <Py_ssize_t> 1 << self.bits
+                    or at >= size or at + 1 + p[at] > size):
+                raise ValueError("the saved terms do not fit their columns")
+            if self._keep(column, p + at + 1, p[at]) < 0:
+                raise MemoryError
+            at += 1 + p[at]
+        if at != size:
+            raise ValueError("the saved terms do not fit their columns")
+
+    def forget_terms(self):
+        """Drop all terms."""
+        if self.keep_terms:
+            memset(self.term_at, 0, (<size_t> 1 << self.bits) * sizeof(uint32_t))
+            self.terms_size = 0
+            self.patchy = True
+
+    cdef int _keep(self, uint32_t column, text_t term, Py_ssize_t length) noexcept nogil:
+        """Note the first term of a column; 0, or -1 without memory."""
+        cdef void *memory
+        if self.term_at[column] or length > 255 or self.terms_size > MOST - 256:
+            return 0
+        if self.terms_room < self.terms_size + length + 1:
+            memory = realloc(self.terms, 2 * self.terms_room + 4096)
+            if memory == NULL:
+                return -1
+            self.terms = <unsigned char *> memory
+            self.terms_room = 2 * self.terms_room + 4096
+        self.terms[self.terms_size] = <unsigned char> length
+        memcpy(self.terms + self.terms_size + 1, term, length)
+        self.term_at[column] = <uint32_t> (self.terms_size + 1)
+        self.terms_size += length + 1
+        return 0
+
+    # ------------------------------------------------------------------- terms
+
+    cdef Py_ssize_t _split_characters(self, text_t p, text_t stop) noexcept nogil:
+        """Characters of a document into the scratch, which has room; their number."""
+        cdef unsigned char *out = self.words
+        cdef Py_ssize_t n = 0
+        cdef Py_ssize_t length, i
+        cdef uint32_t code = 0
+        cdef unsigned char c
+        while p < stop:
+            self.starts[n] = out - self.words
+            n += 1
+            c = p[0]
+            if is_space(c) and p + 1 < stop and is_space(p[1]):
+                while p < stop and is_space(p[0]):
+                    p += 1
+                out[0] = c' '
+                out += 1
+                continue
+            length = 1 if c < 128 else code_point(p, stop, &code)
+            if length == 0:             # not UTF-8
+                length = 1
+                c = c'?'
+            if length == 1:
+                out[0] = c + 32 if self.lowercase and c'A' <= c <= c'Z' else c
+            elif length == 2 and self.lowercase:
+                code = lower(code)
+                out[0] = 0xC0 | (code >> 6)
+                out[1] = 0x80 | (code & 0x3F)
+            else:
+                for i in range(length):
+                    out[i] = p[i]
+            out += length
+            p += length
+        self.starts[n] = out - self.words
+        return n
 
     cdef Py_ssize_t _split(self, text_t p, text_t stop) noexcept nogil:
         """Tokens of a document into the scratch; their number, or -1 without memory."""
@@ -194,12 +418,14 @@ cdef class HashingTokenizer:
                 return -1
             self.words = <unsigned char *> memory
             self.words_room = 2 * (stop - p) + 64
-        if self.starts_room < (stop - p) // 2 + 4:
+        if self.starts_room < (stop - p) + 4:
             memory = realloc(self.starts, ((stop - p) + 64) * sizeof(Py_ssize_t))
             if memory == NULL:
                 return -1
             self.starts = <Py_ssize_t *> memory
             self.starts_room = (stop - p) + 64
+        if self.characters:
+            return self._split_characters(p, stop)
         out = token = self.words
         while True:
             length = 1
@@ -234,7 +460,8 @@ cdef class HashingTokenizer:
                     if length == 0:
                         length = 1
             # a separator or the end
-            if characters >= self.min_length:
+            if characters >= self.min_length and not (
+                    self.stop_mask and self._is_stop(token, out - token)):
                 self.starts[n] = token - self.words
                 n += 1
                 out[0] = c' '
@@ -252,17 +479,34 @@ cdef class HashingTokenizer:
     cdef int _add(self, text_t p, text_t stop, Csr *csr) noexcept nogil:
         """One document as one row; 0, or -1 without memory."""
         cdef Py_ssize_t n = self._split(p, stop)
-        cdef Py_ssize_t terms, i, k, size, slot
+        cdef Py_ssize_t terms, i, k, length
+        cdef Py_ssize_t gap = 0 if self.characters else 1
         cdef Py_ssize_t first = csr.n_values
         cdef uint32_t mask = <uint32_t> ((1 << self.bits) - 1)
         cdef uint32_t h, column
-        cdef int32_t entry
-        cdef double sign, value, total
-        cdef void *memory
+        cdef Py_ssize_t entries
+        cdef bint keep = self.keep_terms and self.counting
         if n < 0:
             return -1
         terms = n * (self.longest - self.shortest + 1)
-        size = 64
+        if self._begin_row(csr, terms) < 0:
+            return -1
+        for k in range(self.shortest, self.longest + 1):
+            for i in range(n - k + 1):
+                length = self.starts[i + k] - self.starts[i] - gap
+                h = murmur32(self.words + self.starts[i], length, 0)
+                column = fold(h, mask)
+                entries = csr.n_values - first
+                self._count_term(csr, first, column, -1.0 if h >> 31 and self.signed else 1.0)
+                if keep and csr.n_values - first > entries:
+                    self.spelled[entries] = self.words + self.starts[i]
+                    self.lengths[entries] = length
+        return self._end_row(csr, first)
+
+    cdef int _begin_row(self, Csr *csr, Py_ssize_t terms) noexcept nogil:
+        """An empty table, and room for so many terms; 0, or -1 without memory."""
+        cdef Py_ssize_t size = 64
+        cdef void *memory
         while size < 2 * terms:
             size *= 2
         if self.slots_room < size:
@@ -272,45 +516,140 @@ cdef class HashingTokenizer:
             self.slots = <int32_t *> memory
             self.slots_room = size
         memset(self.slots, 0, size * sizeof(int32_t))
-        if csr_reserve(csr, terms + 1) < 0:
-            return -1
-        for k in range(self.shortest, self.longest + 1):
-            for i in range(n - k + 1):
-                h = murmur32(self.words + self.starts[i],
-                             self.starts[i + k] - self.starts[i] - 1, 0)
-                sign = -1.0 if h >> 31 and self.signed else 1.0
-                column = (0 - h if h >> 31 else h)
-                if column == <uint32_t> 1 << 31:      # |-2**31| has no int32
-                    column = <uint32_t> 0x7FFFFFFF - mask
-                column &= mask
-                slot = (column * <uint32_t> 2654435769 >> 7) & (size - 1)
-                while True:
-                    entry = self.slots[slot]
-                    if entry == 0:
-                        csr.indices[csr.n_values] = column
-                        csr.values[csr.n_values] = sign
-                        csr.n_values += 1
-                        self.slots[slot] = <int32_t> (csr.n_values - first)
-                        break
-                    if csr.indices[first + entry - 1] == <int32_t> column:
-                        csr.values[first + entry - 1] += sign
-                        break
-                    slot = (slot + 1) & (size - 1)
-        if self.tf_code:
-            for i in range(first, csr.n_values):
-                value = csr.values[i]
-                if value != 0:
-                    sign = 1.0 if value > 0 else -1.0
-                    csr.values[i] = sign if self.tf_code == 2 else sign * (1 + log(fabs(value)))
-        if self.norm:
-            total = 0.0
-            for i in range(first, csr.n_values):
-                total += csr.values[i] * csr.values[i]
-            if total > 0:
-                total = 1.0 / sqrt(total)
+        self.table = size
+        if self.keep_terms and self.counting and self.spelled_room < terms:
+            memory = realloc(self.spelled, terms * sizeof(text_t))
+            if memory == NULL:
+                return -1
+            self.spelled = <text_t *> memory
+            memory = realloc(self.lengths, terms * sizeof(Py_ssize_t))
+            if memory == NULL:
+                return -1
+            self.lengths = <Py_ssize_t *> memory
+            self.spelled_room = terms
+        return csr_reserve(csr, terms + 1)
+
+    cdef inline void _count_term(self, Csr *csr, Py_ssize_t first, uint32_t column,
+                                 double value) noexcept nogil:
+        """Add to the column's entry of the row that begins at `first`."""
+        cdef Py_ssize_t slot = (column * <uint32_t> 2654435769 >> 7) & (self.table - 1)
+        cdef int32_t entry
+        while True:
+            entry = self.slots[slot]
+            if entry == 0:
+                if self.idf:
+                    OSVM_PREFETCH(self.df + column)
+                csr.indices[csr.n_values] = column
+                csr.values[csr.n_values] = value
+                csr.n_values += 1
+                self.slots[slot] = <int32_t> (csr.n_values - first)
+                return
+            if csr.indices[first + entry - 1] == <int32_t> column:
+                csr.values[first + entry - 1] += value
+                return
+            slot = (slot + 1) & (self.table - 1)
+
+    cdef int _end_row(self, Csr *csr, Py_ssize_t first) noexcept nogil:
+        """Count and weigh the row that begins at `first`; 0, or -1 without memory."""
+        cdef Py_ssize_t i
+        cdef uint32_t *df
+        if self.counting:
+            self.n_documents += 1
+            if self.idf:
                 for i in range(first, csr.n_values):
-                    csr.values[i] *= total
+                    df = self.df + csr.indices[i]
+                    if df[0] != MOST:
+                        df[0] += 1
+            if self.keep_terms:
+                for i in range(first, csr.n_values):
+                    if self.idf and self.df[csr.indices[i]] > 1 and not self.patchy:
+                        continue        # it has its term
+                    if self._keep(csr.indices[i], self.spelled[i - first],
+                                  self.lengths[i - first]) < 0:
+                        return -1
+        if not self.raw:
+            self._weigh_row(csr.values + first, csr.indices + first, csr.n_values - first)
         return csr_end_row(csr)
+
+    cdef void _weigh_row(self, double *values, const int32_t *indices,
+                         Py_ssize_t n) noexcept nogil:
+        """Signed counts into weights, by the documents counted so far."""
+        cdef Py_ssize_t i
+        cdef uint32_t frequency
+        cdef double value, size
+        cdef double total = 0.0
+        cdef double most = log(1.0 + <double> self.n_documents) + 1.0
+        for i in range(n):
+            value = values[i]
+            size = fabs(value)
+            if self.tf == 2:
+                value = 0.0 if value == 0 else (1.0 if value > 0 else -1.0)
+            elif self.tf == 1 and size > 1.0:   # values below one are no counts: as they are
+                value *= (1.0 + log(size)) / size
+            if self.idf:
+                frequency = self.df[indices[i]]
+                value *= most - (LOG1P[frequency] if frequency < LOGS
+                                 else log(1.0 + <double> frequency))
+            values[i] = value
+            total += value * value
+        if self.norm and total > 0:
+            total = 1.0 / sqrt(total)
+            for i in range(n):
+                values[i] *= total
+
+    def weigh(self, const int32_t[::1] indices, const int64_t[::1] indptr, real_t[::1] values):
+        """Weights of rows that were added `raw`, in place."""
+        cdef Py_ssize_t n_rows = indptr.shape[0] - 1
+        cdef Py_ssize_t row, i, start, length
+        cdef Py_ssize_t longest = 1
+        cdef double *held
+        if values.shape[0] != indices.shape[0] or indptr[n_rows] != values.shape[0]:
+            raise ValueError("weigh: arrays of different lengths")
+        for row in range(n_rows):
+            longest = max(longest, indptr[row + 1] - indptr[row])
+        held = <double *> calloc(longest, sizeof(double))
+        if held == NULL:
+            raise MemoryError
+        for row in range(n_rows):
+            start, length = indptr[row], indptr[row + 1] - indptr[row]
+            if length == 0:
+                continue
+            for i in range(length):
+                held[i] = values[start + i]
+            self._weigh_row(held, &indices[start], length)
+            for i in range(length):
+                values[start + i] = <real_t> held[i]
+        free(held)
+
+    def add_named(self, CsrBuilder builder, features):
+        """A dictionary of names (str) to numbers as the builder's next row.
+
+        A name that maps to text is the feature ``name=text``, with the value 1.
+        """
+        cdef Csr *csr = &builder.csr
+        cdef Py_ssize_t first = csr.n_values
+        cdef uint32_t mask = <uint32_t> ((1 << self.bits) - 1)
+        cdef uint32_t h
+        cdef Py_ssize_t entries
+        cdef double value
+        cdef bytes text
+        cdef list terms = []
+        for name, given in features.items():
+            if isinstance(given, str):
+                name, given = f"{name}={given}", 1.0
+            terms.append((name.encode("utf-8", "replace"), float(given)))
+        if self._begin_row(csr, len(terms)) < 0:
+            raise MemoryError
+        for text, value in terms:
+            h = murmur32(<text_t> PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text), 0)
+            entries = csr.n_values - first
+            self._count_term(csr, first, fold(h, mask),
+                             -value if h >> 31 and self.signed else value)
+            if self.keep_terms and self.counting and csr.n_values - first > entries:
+                self.spelled[entries] = <text_t> PyBytes_AS_STRING(text)   # `terms` holds it
+                self.lengths[entries] = PyBytes_GET_SIZE(text)
+        if self._end_row(csr, first) < 0:
+            raise MemoryError
 
     def add_line(self, CsrBuilder builder, const unsigned char[::1] buffer,
                  Py_ssize_t start, Py_ssize_t stop):
@@ -325,82 +664,26 @@ cdef class HashingTokenizer:
 
     def add(self, CsrBuilder builder, document):
         """A document (str or bytes) as the builder's next row."""
-        cdef bytes text
+        cdef bytes text = document if type(document) is bytes else check_document(document)
         cdef text_t p
-        if isinstance(document, str):
-            try:
-                text = PyUnicode_AsUTF8String(document)
-            except UnicodeEncodeError:
-                text = document.encode("utf-8", "replace")
-        else:
-            text = bytes(document)
         p = <text_t> PyBytes_AS_STRING(text)
         if self._add(p, p + PyBytes_GET_SIZE(text), &builder.csr) < 0:
             raise MemoryError
 
-    def transform(self, documents, dtype="float32"):
-        """A CSR matrix with one row per document (str or bytes)."""
-        from scipy.sparse import csr_array
-
-        if isinstance(documents, (str, bytes)):
-            raise TypeError("transform expects an iterable of documents, not one string")
-        cdef CsrBuilder builder = CsrBuilder()
-        for document in documents:
-            self.add(builder, document)
-        values, indices, indptr = builder.take(dtype)
-        return csr_array((values, indices, indptr), shape=(len(indptr) - 1, self.n_features))
-
     def tokens(self, document):
         """The terms of one document, n-grams too, in the order in which they are counted."""
-        cdef bytes text = document.encode() if isinstance(document, str) else bytes(document)
+        cdef bytes text = check_document(document)
         cdef text_t p = <text_t> PyBytes_AS_STRING(text)
+        cdef Py_ssize_t gap = 0 if self.characters else 1
         cdef Py_ssize_t n = self._split(p, p + PyBytes_GET_SIZE(text))
         if n < 0:
             raise MemoryError
-        return [self.words[self.starts[i]:self.starts[i + k] - 1].decode()
+        return [self.words[self.starts[i]:self.starts[i + k] - gap].decode()
                 for k in range(self.shortest, self.longest + 1) for i in range(n - k + 1)]
-
-    def find(self, document, const unsigned char[::1] wanted):
-        """(column, term) for every term of a document whose column is wanted.
-
-        `wanted` has a byte for each column, 0 where it is not.
-        """
-        cdef bytes text = document.encode() if isinstance(document, str) else bytes(document)
-        cdef text_t p = <text_t> PyBytes_AS_STRING(text)
-        cdef Py_ssize_t n, i, k, length
-        cdef int32_t h
-        cdef Py_ssize_t column
-        cdef Py_ssize_t columns = 1 << self.bits
-        cdef list out = []
-        if wanted.shape[0] != columns:
-            raise ValueError(f"wanted must have {columns} entries")
-        n = self._split(p, p + PyBytes_GET_SIZE(text))
-        if n < 0:
-            raise MemoryError
-        for k in range(self.shortest, self.longest + 1):
-            for i in range(n - k + 1):
-                length = self.starts[i + k] - self.starts[i] - 1
-                h = <int32_t> murmur32(self.words + self.starts[i], length, 0)
-                column = h
-                if column < 0:
-                    column = -column
-                if column == <Py_ssize_t> 1 << 31:
-                    column -= columns
-                column &= columns - 1
-                if wanted[column]:
-                    out.append((column, self.words[self.starts[i]:self.starts[i] + length]))
-        return out
 
     def column(self, term):
         """(column, sign) of one term as it is after tokenizing."""
         cdef bytes text = term.encode() if isinstance(term, str) else bytes(term)
         cdef uint32_t h = murmur32(<text_t> PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text), 0)
-        signed_hash = int(<int32_t> h)
-        sign = -1 if signed_hash < 0 and self.signed else 1
-        if signed_hash == -2 ** 31:
-            return (2 ** 31 - 1 - (self.n_features - 1)) % self.n_features, sign
-        return abs(signed_hash) % self.n_features, sign
-
-
-def _rebuild(config):
-    return HashingTokenizer(**config)
+        sign = -1 if h >> 31 and self.signed else 1
+        return int(fold(h, <uint32_t> ((1 << self.bits) - 1))), sign

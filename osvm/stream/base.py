@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 
 from osvm.stream.lines import LineSource, LineTooLong
 from osvm.stream.open import FormatError
+from osvm.stream.tokenizer import HashingTokenizer, make_tokenizer
 
 MAX_KEPT_ERRORS = 20
 
@@ -54,12 +55,18 @@ class Reader:
         Malformed records passed over in this pass, with ``on_error="skip"``.
     errors : list of FormatError
         The first twenty of them.
+    counting : bool
+        Whether documents that come for the first time count for the weights of terms: in
+        the first pass, unless the tokenizer had been fitted before.
+    raw : bool
+        Whether rows of documents are signed counts, for `HashingTokenizer.weigh`.
     """
 
     name = "<data>"
     n_features: int
     weighted = False  # whether batches carry weights
     eager = False  # whether a batch ends where the data pause, for pipes that are read live
+    tokenizer: HashingTokenizer | None = None  # of documents, where there are any
 
     def __init__(self, *, batch_size: int, on_error: str):
         self.batch_size = check_batch_size(batch_size)
@@ -68,6 +75,10 @@ class Reader:
         self.n_skipped = 0
         self.errors: list[FormatError] = []
         self._finished = False
+        self.counting = False
+        self.raw = False
+        self.first_row = 0  # a number for the first row of the last batch, the same in every pass
+        self._counted = 0  # rows whose documents have been counted
 
     # ------------------------------------------------------------ iteration
 
@@ -79,16 +90,44 @@ class Reader:
     def __next__(self) -> tuple:
         if self._finished:
             raise StopIteration
-        batch = self._read_batch()
+        batch = self._next_batch()
         if batch is None:
             self._finished = True
+            self.counting = False  # all documents have been seen
             raise StopIteration
-        self.n_rows += batch[0].shape[0]
+        return batch
+
+    def _next_batch(self) -> tuple | None:
+        """The next batch, counted; None at the end."""
+        self.first_row = self.n_rows
+        batch = self._read_batch() if self.tokenizer is None else self._read_documents()
+        if batch is not None:
+            self.n_rows += batch[0].shape[0]
         return batch
 
     def _read_batch(self) -> tuple | None:
         """The next batch, None at the end."""
         raise NotImplementedError
+
+    def _read_documents(self) -> tuple | None:
+        """The next batch of documents, which count when they come for the first time."""
+        assert self.tokenizer is not None
+        hasher = self.tokenizer.hasher
+        hasher.counting = self.counting and self.n_rows >= self._counted
+        hasher.raw = self.raw
+        try:
+            batch = self._read_batch()
+            if hasher.counting and batch is not None:
+                self._counted = self.n_rows + batch[0].shape[0]
+        finally:
+            hasher.counting = hasher.raw = False
+        return batch
+
+    def _set_tokenizer(self, tokenizer: HashingTokenizer | dict | None) -> HashingTokenizer:
+        """Read documents with this tokenizer, counting them if it has counted none."""
+        self.tokenizer = made = make_tokenizer(tokenizer)
+        self.counting = made.n_documents_ == 0
+        return made
 
     def _malformed(self, error: FormatError) -> None:
         """Raise, or count and go on."""
@@ -130,10 +169,18 @@ class Reader:
 
     def get_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Position as (JSON-able part, arrays), for checkpoints."""
-        return self.tell(), {}
+        if self.tokenizer is None:
+            return self.tell(), {}
+        scalars, arrays = self.tokenizer.get_state()
+        counts = {**scalars, "rows": self._counted, "counting": self.counting}
+        return {**self.tell(), "counts": counts}, arrays
 
     def set_state(self, scalars: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """Go to the place that `get_state` described."""
+        counts = scalars.get("counts")
+        if self.tokenizer is not None and counts is not None:
+            self.tokenizer.set_state({"n_documents": counts["n_documents"]}, arrays)
+            self.counting, self._counted = bool(counts["counting"]), int(counts["rows"])
         self.seek(scalars)
 
     # ---------------------------------------------------------------- misc.
@@ -163,6 +210,64 @@ class Reader:
 
     def _matrix(self, values: Any, indices: Any, indptr: Any) -> csr_array:
         return csr_array((values, indices, indptr), shape=(len(indptr) - 1, self.n_features))
+
+
+class WrappedReader(Reader):
+    """Base of readers that change the batches of another one."""
+
+    def __init__(self, reader: Reader, *, batch_size: int | None = None) -> None:
+        super().__init__(batch_size=batch_size or reader.batch_size, on_error=reader.on_error)
+        self.reader = reader
+        self.name = reader.name
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        return self.reader.n_features
+
+    @property
+    def weighted(self) -> bool:  # type: ignore[override]
+        return self.reader.weighted
+
+    def rewind(self) -> None:
+        """Start the data anew; a random order will be another one."""
+        self.reader.rewind()
+        self.n_rows = self.n_skipped = 0
+        self._finished = False
+
+    def tell(self) -> dict[str, Any]:
+        raise ValueError(f"a {type(self).__name__} has no single position; use get_state")
+
+    def seek(self, position: dict[str, Any]) -> None:
+        raise ValueError(f"a {type(self).__name__} has no single position; use set_state")
+
+    def get_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        inner, arrays = self.reader.get_state()
+        scalars = {"inner": inner, "rows": self.n_rows, "finished": self._finished}
+        return scalars, {f"inner.{name}": array for name, array in arrays.items()}
+
+    def set_state(self, scalars: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        if "inner" not in scalars:
+            raise ValueError(
+                f"{self.name}: the checkpoint was made with the data in another order; resume "
+                "with the same flags"
+            )
+        nested = {k[6:]: v for k, v in arrays.items() if k.startswith("inner.")}
+        self.reader.set_state(scalars["inner"], nested)
+        self.n_rows, self._finished = int(scalars["rows"]), bool(scalars["finished"])
+
+    @property
+    def bytes_read(self) -> int:
+        return self.reader.bytes_read
+
+    @property
+    def progress(self) -> tuple[int, int] | None:
+        return self.reader.progress
+
+    def config(self) -> dict[str, Any]:
+        return self.reader.config()
+
+    def close(self) -> None:
+        self.reader.close()
 
 
 class LineReader(Reader):

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from osvm.stream._parsing import split_record
-from osvm.stream._text import HashingTokenizer
 from osvm.stream.lines import LineTooLong
 from osvm.stream.open import FormatError
 from osvm.stream.records import RecordReader
+from osvm.stream.tokenizer import HashingTokenizer
 
 
 class CsvReader(RecordReader):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from osvm.stream.base import Reader
 from osvm.stream.csv import CsvReader
 from osvm.stream.jsonl import JsonlReader
-from osvm.stream.open import FormatError
+from osvm.stream.open import ByteSource, FormatError
 from osvm.stream.parquet import ParquetReader
 from osvm.stream.svmlight import SvmlightReader
 from osvm.stream.text import TextReader
@@ -37,11 +38,53 @@ SUFFIXES = {
     ".arrow": "parquet",
     ".feather": "parquet",
 }
+HEAD = 1 << 16  # bytes of a .txt file that are looked at
+_NUMBER = rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+SVMLIGHT = re.compile(
+    rb"%b(,%b)*([ \t]+(qid:\d+|\d+:%b))*[ \t]*(#.*)?|\d+:.*" % (_NUMBER, _NUMBER, _NUMBER)
+)
+VW = re.compile(rb"[^|\t]*\|")
 PACKED = (".gz", ".bz2", ".xz", ".zst")
+
+
+def sniff_format(source: Any) -> str:
+    """The format of a ``.txt`` file, told by its first line that is not blank or a comment.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.txt")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("good\\tWhat a film!\\n")
+    >>> sniff_format(path)
+    'text'
+    """
+    head = bytearray(HEAD)
+    data = ByteSource(source)
+    try:
+        filled = data.readinto(memoryview(head))
+    finally:
+        data.close()
+    lines = (line.strip(b"\r\n") for line in bytes(head[:filled]).split(b"\n"))
+    line = next((line for line in lines if line.strip() and not line.startswith(b"#")), b"")
+    if line.lstrip().startswith(b"{"):
+        return "jsonl"
+    if SVMLIGHT.fullmatch(line):
+        return "svmlight"
+    if VW.match(line):
+        return "vw"
+    if b"\t" in line:
+        return "text"
+    raise ValueError(
+        f"{os.fspath(source)}: cannot tell the format of a .txt file whose first line is "
+        f"{line[:40].decode('utf-8', 'replace')!r}; name it (--format, or read(path, format))"
+    )
 
 
 def guess_format(source: Any) -> str:
     """The format that a file's name tells; svmlight where it tells none.
+
+    A ``.txt`` file that exists is looked into.
 
     Examples
     --------
@@ -53,6 +96,8 @@ def guess_format(source: Any) -> str:
     stem, suffix = os.path.splitext(os.fspath(source))
     if suffix in PACKED:
         suffix = os.path.splitext(stem)[1]
+    if str(suffix).lower() == ".txt" and os.path.isfile(source):
+        return sniff_format(source)
     return SUFFIXES.get(str(suffix).lower(), "svmlight")
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from osvm.stream._text import HashingTokenizer
 from osvm.stream.records import RecordReader
+from osvm.stream.tokenizer import HashingTokenizer
 
 
 class JsonlReader(RecordReader):

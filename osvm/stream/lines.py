@@ -32,6 +32,7 @@ class LineSource:
         self.bytes = ByteSource(source)
         self.max_line = max_line
         self.buffer = bytearray(min(piece, max_line) + PAD + 1)
+        self.end: int | None = None  # the offset where the data are to end, after a line
         self._clear(0)
 
     def _clear(self, offset: int) -> None:
@@ -99,8 +100,7 @@ class LineSource:
                 room = len(self.buffer) - PAD - 1
             got = 0
             if not self._ended:
-                with memoryview(self.buffer) as view:
-                    got = self.bytes.readinto(view[self._filled : room])
+                got = self._read(room)
             if not got:
                 self._ended = True
                 if self._filled == held:
@@ -119,6 +119,15 @@ class LineSource:
                 return True
             searched = self._filled
 
+    def _read(self, room: int) -> int:
+        """Bytes into buffer[_filled:room], not beyond `end`; how many."""
+        if self.end is not None:
+            room = min(room, self.end - self._offset)
+            if room <= self._filled:
+                return 0
+        with memoryview(self.buffer) as view:
+            return self.bytes.readinto(view[self._filled : room])
+
     def _mark_end(self) -> None:
         self.buffer[self._filled : self._filled + PAD] = bytes(PAD)
 
@@ -134,8 +143,7 @@ class LineSource:
                 break
             self._offset += self._filled
             self._filled = 0
-            with memoryview(self.buffer) as view:
-                self._filled = self.bytes.readinto(view[: len(self.buffer) - PAD - 1])
+            self._filled = self._read(len(self.buffer) - PAD - 1)
             if not self._filled:
                 self._ended = True
                 break

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from osvm.stream._text import HashingTokenizer
 from osvm.stream.base import Reader, check_dtype
 from osvm.stream.open import FormatError
 from osvm.stream.records import as_names
-from osvm.stream.text import check_label_type, make_tokenizer
+from osvm.stream.text import check_label_type
+from osvm.stream.tokenizer import HashingTokenizer
 
 N_FEATURES = b"osvm.n_features"  # metadata of files that osvm writes
 
@@ -113,7 +113,8 @@ class ParquetReader(Reader):
                 raise FormatError(
                     self.name, 0, 0, f"no column {name!r}; the columns are {', '.join(names)}"
                 )
-        self.tokenizer = make_tokenizer(tokenizer) if self.text is not None else None
+        if self.text is not None:
+            self._set_tokenizer(tokenizer)
         self.n_features = self._count_columns(n_features)
         self._batches: Iterator[Any] | None = None
         self._used = 0  # batches
@@ -180,7 +181,7 @@ class ParquetReader(Reader):
         if self.tokenizer is not None:
             assert self.text is not None
             texts = zip(*(self._texts(columns[name], name) for name in self.text))
-            return self.tokenizer.transform((" ".join(parts) for parts in texts), self.dtype)
+            return self.tokenizer.read_rows((" ".join(parts) for parts in texts), self.dtype)
         if self.features is not None:
             dense = [self._numbers(columns[name], name) for name in self.features]
             with np.errstate(over="ignore"):

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from osvm.stream._parsing import CsrBuilder, read_double
-from osvm.stream._text import HashingTokenizer
 from osvm.stream.base import LineReader
 from osvm.stream.open import FormatError
 from osvm.stream.text import (
@@ -21,9 +20,9 @@ from osvm.stream.text import (
     check_label_separator,
     check_label_type,
     label_array,
-    make_tokenizer,
     read_labels,
 )
+from osvm.stream.tokenizer import HashingTokenizer
 
 
 def as_names(names: str | Sequence[str] | None) -> list[str] | None:
@@ -63,7 +62,8 @@ class RecordReader(LineReader):
         self.label_separator = label_separator
         self._label_separator = check_label_separator(label_separator)
         self.weighted = weight is not None
-        self.tokenizer = make_tokenizer(tokenizer) if self.text else None
+        if self.text:
+            self._set_tokenizer(tokenizer)
         self._all_columns = text is None and features is None  # none was named
         self._line = 0  # lines used so far
         self._builder = CsrBuilder()
@@ -80,7 +80,7 @@ class RecordReader(LineReader):
         weights: list = []
         numbers: list = []
         rows = 0
-        add = self.tokenizer.add if self.tokenizer is not None else None
+        add = self.tokenizer.hasher.add if self.tokenizer is not None else None
         while rows < self.batch_size and self._builder.n_values < MAX_VALUES:
             if self.eager and rows and self.lines.start >= self.lines.stop:
                 break

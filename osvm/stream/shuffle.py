@@ -17,11 +17,11 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from osvm._input.parameters import generator_state, make_generator, restore_generator
-from osvm.stream.base import Reader, check_batch_size
+from osvm.stream.base import WrappedReader, check_batch_size
 from osvm.stream.iterables import as_reader
 
 
-class ShuffledReader(Reader):
+class ShuffledReader(WrappedReader):
     """The rows of another reader in random order.
 
     Parameters
@@ -56,12 +56,9 @@ class ShuffledReader(Reader):
         batch_size: int | None = None,
         random_state: Any = None,
     ) -> None:
-        inner = as_reader(reader)
-        super().__init__(batch_size=batch_size or inner.batch_size, on_error=inner.on_error)
-        self.reader = inner
+        super().__init__(as_reader(reader), batch_size=batch_size)
         self.size = check_batch_size(size)
         self.max_values = check_batch_size(max_values)
-        self.name = inner.name
         self._generator = make_generator(random_state)
         self._empty()
 
@@ -73,18 +70,10 @@ class ShuffledReader(Reader):
         self._give = 0  # rows of it that may be given
         self._dry = False
 
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.reader.n_features
-
-    @property
-    def weighted(self) -> bool:  # type: ignore[override]
-        return self.reader.weighted
-
     def _mix(self) -> bool:
         """Fill the reservoir and put it in random order; False when nothing is left."""
         if self._mixed is not None:
-            rest = _rows(self._mixed, slice(self._give, None))
+            rest = take_rows(self._mixed, slice(self._give, None))
             self._parts, self._waiting = [rest], rest[0].shape[0]
             self._mixed = None
         values = sum(_count(part[0]) for part in self._parts)
@@ -101,7 +90,7 @@ class ShuffledReader(Reader):
         rows, parts = self._waiting, self._parts
         self._parts, self._waiting = [], 0
         order = self._generator.permutation(rows)
-        self._mixed = _rows(_join(parts), order)
+        self._mixed = take_rows(_join(parts), order)
         self._next = 0
         self._give = rows if self._dry else max(1, rows // 2)
         return True
@@ -111,36 +100,24 @@ class ShuffledReader(Reader):
             return None
         assert self._mixed is not None
         stop = min(self._next + self.batch_size, self._give)
-        batch = _rows(self._mixed, slice(self._next, stop))
+        batch = take_rows(self._mixed, slice(self._next, stop))
         self._next = stop
         return batch
 
     def rewind(self) -> None:
         """Start the data anew; the order will be another one."""
-        self.reader.rewind()
+        super().rewind()
         self._empty()
-        self.n_rows = self.n_skipped = 0
-        self._finished = False
-
-    def tell(self) -> dict[str, Any]:
-        raise ValueError("a shuffled stream has no single position; use get_state")
-
-    def seek(self, position: dict[str, Any]) -> None:
-        raise ValueError("a shuffled stream has no single position; use set_state")
 
     def get_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        inner, arrays = self.reader.get_state()
-        scalars = {
-            "inner": inner,
-            "rows": self.n_rows,
-            "finished": self._finished,
+        scalars, arrays = super().get_state()
+        scalars |= {
             "dry": self._dry,
             "give": self._give - self._next,
             "generator": generator_state(self._generator),
         }
-        arrays = {f"inner.{name}": array for name, array in arrays.items()}
         if self._mixed is not None:
-            held = _rows(self._mixed, slice(self._next, None))
+            held = take_rows(self._mixed, slice(self._next, None))
             X = csr_array(held[0])
             arrays.update(values=X.data, indices=X.indices, indptr=X.indptr)
             scalars["columns"] = len(held) - 1
@@ -152,11 +129,8 @@ class ShuffledReader(Reader):
         return scalars, arrays
 
     def set_state(self, scalars: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        nested = {k[6:]: v for k, v in arrays.items() if k.startswith("inner.")}
-        self.reader.set_state(scalars["inner"], nested)
+        super().set_state(scalars, arrays)
         self._empty()
-        self.n_rows = int(scalars["rows"])
-        self._finished = bool(scalars["finished"])
         self._dry = bool(scalars["dry"])
         self._generator = restore_generator(scalars["generator"])
         if "values" in arrays:
@@ -167,26 +141,12 @@ class ShuffledReader(Reader):
             self._mixed = (X, *rest)
             self._give = int(scalars["give"])
 
-    @property
-    def bytes_read(self) -> int:
-        return self.reader.bytes_read
-
-    @property
-    def progress(self) -> tuple[int, int] | None:
-        return self.reader.progress
-
-    def config(self) -> dict[str, Any]:
-        return self.reader.config()
-
-    def close(self) -> None:
-        self.reader.close()
-
 
 def _count(X: Any) -> int:
     return int(X.nnz if hasattr(X, "nnz") else X.size)
 
 
-def _rows(batch: tuple, rows: Any) -> tuple:
+def take_rows(batch: tuple, rows: Any) -> tuple:
     """Some rows of every part of a batch."""
     return tuple(
         part if part is None else [part[k] for k in _numbers(rows, len(part))]

@@ -7,19 +7,11 @@ from typing import Any
 import numpy as np
 
 from osvm.stream._parsing import CsrBuilder, read_double
-from osvm.stream._text import HashingTokenizer
 from osvm.stream.base import ParsedReader
+from osvm.stream.tokenizer import HashingTokenizer
 
 LABEL_TYPES = ("str", "int", "float")
 MAX_VALUES = 1 << 20  # a batch ends when it holds so many
-
-
-def make_tokenizer(tokenizer: HashingTokenizer | dict | None) -> HashingTokenizer:
-    if tokenizer is None:
-        return HashingTokenizer()
-    if isinstance(tokenizer, dict):
-        return HashingTokenizer(**tokenizer)
-    return tokenizer
 
 
 def check_label_type(label_type: str) -> str:
@@ -128,7 +120,7 @@ class TextReader(ParsedReader):
         self.label_type = check_label_type(label_type)
         self.label_separator = label_separator
         self._label_separator = check_label_separator(label_separator)
-        self.tokenizer = make_tokenizer(tokenizer)
+        self.tokenizer: HashingTokenizer = self._set_tokenizer(tokenizer)
         self.n_features = self.tokenizer.n_features
         self._parser = _TextParser(self)
 
@@ -163,7 +155,7 @@ class _TextParser:
         return self.builder.n_rows
 
     def feed(self, buffer: bytearray, start: int, stop: int) -> tuple[int, str]:
-        reader, builder, add = self.reader, self.builder, self.reader.tokenizer.add_line
+        reader, builder, add = self.reader, self.builder, self.reader.tokenizer.hasher.add_line
         separator, width = self.separator, len(self.separator)
         while start < stop:
             end = buffer.find(b"\n", start, stop)

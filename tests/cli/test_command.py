@@ -57,7 +57,12 @@ def test_train_and_predict(folder):
     assert out == ""
     lines = err.splitlines()
     assert lines[0].split()[:2] == ["examples", "average"]
-    assert "LinearClassifier: 10000 examples" in lines[-2]
+    shown = [int(line.split()[0]) for line in lines[2:] if line.split()[0].isdigit()]
+    assert shown == [2**k for k in range(11)]  # the first pass only
+    assert "LinearClassifier: 10000 examples" in lines[-5]
+    assert lines[-4] == "held in memory: 2000 rows, 5 passes in random order"
+    assert lines[-3].startswith("progressive, first pass (1024 examples, each predicted before")
+    assert lines[-2].startswith("training error ")
     assert lines[-1] == f"saved {path}"
     out, err = process("predict", folder / "test.svm", "-m", path)
     predictions = out.split()
@@ -81,11 +86,15 @@ def test_train_and_predict(folder):
 
 def test_streaming_table_and_summary(folder):
     _, err = command("train", folder / "train.svm", "-m", folder / "b.osvm", "--stream")
-    rows = [line.split() for line in err.splitlines()[2:-2]]
+    rows = [line.split() for line in err.splitlines()[2:-4]]
     assert [int(row[0]) for row in rows] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2000]
     assert all(len(row) == 6 for row in rows)
     assert 0 < float(rows[-1][3]) < 20
-    assert "MB/s" in err.splitlines()[-2]
+    summary = err.splitlines()[-4:]
+    assert "MB/s" in summary[0]
+    assert summary[1].startswith("streamed: 2000 rows, 1 pass in random order (blocks of the file")
+    assert summary[2].startswith("progressive, first pass (2000 examples, each predicted before")
+    assert summary[2].endswith(f"error {rows[-1][3]} %")
 
 
 def test_pipe(folder):
@@ -97,7 +106,7 @@ def test_pipe(folder):
         out, err = process("predict", "-", "-m", folder / "p.osvm", stdin=stdin)
         assert len(out.split()) == 2000
         assert float(err.split()[1]) > 90
-    same = train(folder, "--stream", "--n-features", 1 << 20, name="q.osvm")
+    same = train(folder, "--stream", "--no-shuffle", "--n-features", 1 << 20, name="q.osvm")
     assert osvm.load(same).coef_.tolist() == model.coef_.tolist()
 
 

@@ -67,13 +67,14 @@ def test_resumed_shuffled_label_sets_end_with_the_same_bytes(folder, tmp_path):
     flags = ["train", data, "--multilabel", "--shuffle", "--reservoir", "500", "-q",
              "--checkpoint-every", "300", "--random-state", "1"]  # fmt: skip
     command(*flags, "-m", tmp_path / "whole.osvm")
-    reader = osvm.stream.ShuffledReader(read(data, multilabel=True), size=500, random_state=1)
+    blocks = osvm.stream.BlockReader(read(data, multilabel=True), random_state=1)
+    reader = osvm.stream.ShuffledReader(blocks, size=500, random_state=1)
     model = osvm.MultilabelClassifier(shuffle=True, random_state=1)
     run = osvm.checkpoint(model, tmp_path / "m.osvm", every=300, input=reader.config())
     for k, (X, y) in enumerate(run.stream(reader)):
         if k == 3:
             break
-        model.partial_fit(X, y, classes=reader.reader.labels)
+        model.partial_fit(X, y, classes=blocks.reader.labels)
     command(*flags, "-m", tmp_path / "m.osvm", "--resume")
     first, second = osvm.load(tmp_path / "whole.osvm"), osvm.load(tmp_path / "m.osvm")
     np.testing.assert_array_equal(first.coef_, second.coef_)

@@ -1,0 +1,243 @@
+"""A streamed training run: order of the data, figures, checkpoints.
+
+Errors are progressive in the first pass: each example is predicted before it is learnt.  With
+more passes, one row in ten is never learnt, and what is reported is the error on those rows
+during the last pass, as Vowpal Wabbit does.  Totals are those of the whole run, also when it was
+resumed: the model and the checkpoint's `extra` carry them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from typing import Any
+
+import numpy as np
+
+from osvm import io
+from osvm.cli.estimators import given_parameters
+from osvm.cli.inputs import known_columns
+from osvm.cli.report import Report, say
+from osvm.stream import BlockReader, ShuffledReader
+from osvm.stream.blocks import can_visit_blocks
+from osvm.stream.hold_out import HoldOutReader
+from osvm.stream.progressive import _cut, running_totals
+
+HOLD_OUT = 10  # one row in so many is never learnt, with several passes
+CHECKPOINT = 100_000  # examples between two checkpoints of a resumed run
+
+
+class StreamedRun:
+    """One run over a stream."""
+
+    def __init__(
+        self, arguments: argparse.Namespace, model: Any, reader: Any, epochs: int
+    ) -> None:
+        self.arguments, self.model, self.inner, self.epochs = arguments, model, reader, epochs
+        self.kind = type(model).__name__
+        self.period = arguments.holdout if epochs > 1 else 0
+        self.runs = LabelRuns()
+        self.order = "the order of the data"
+        self.reader = self._ordered(reader)
+        self.extra: dict[str, Any] = {}
+        self.epoch = 0
+
+    def _ordered(self, reader: Any) -> Any:
+        """The reader in the order that the flags and the source make."""
+        shuffle = given_parameters(self.arguments).get("shuffle")
+        seed = getattr(self.model, "random_state", None)
+        by_blocks = shuffle is not False and can_visit_blocks(reader)
+        if by_blocks:
+            reader = BlockReader(reader, random_state=seed)
+            self.order = "random order (blocks of the file, rows through a reservoir)"
+        self.counted = reader  # knows bytes and progress
+        if self.period:
+            reader = HoldOutReader(reader, self.period, self._test)
+        if by_blocks or shuffle:
+            if not by_blocks:
+                self.order = "the order of the data, mixed through a reservoir"
+            reader = ShuffledReader(reader, size=self.arguments.reservoir, random_state=seed)
+        return reader
+
+    def learn(self, classes: Any, resume: bool) -> dict[str, Any]:
+        """All passes; the figures."""
+        arguments = self.arguments
+        checkpoint = io.checkpoint(
+            self.model,
+            arguments.model,
+            every=arguments.checkpoint_every or (CHECKPOINT if resume else None),
+            resume=resume,
+            input=self.inner.config(),
+        )
+        self.model, self.extra = checkpoint.model, checkpoint.extra
+        if checkpoint.resumed:
+            say(arguments, f"resuming {arguments.model} after {checkpoint.n_seen} examples")
+        if "start" not in self.extra:
+            self.extra["start"] = list(running_totals(self.model) or (0.0, 0.0))
+        loss = (self._totals() or (0.0, 0.0))[0]
+        report = Report(arguments, self.counted, start=checkpoint.n_seen, loss=loss)
+        report.table = report.table and "first_pass" not in self.extra
+        self.epoch = checkpoint.epoch
+        for batch in checkpoint.stream(self.reader, epochs=self.epochs):
+            if checkpoint.epoch != self.epoch:
+                self._end_pass(report, checkpoint.n_seen)
+                self.epoch = checkpoint.epoch
+                report.new_pass(self.extra.get("bytes", 0))
+            classes = self._learn(batch, classes, report)
+            self.extra["bytes"] = self.counted.bytes_read
+        if not checkpoint.n_seen:
+            raise ValueError(f"{self.inner.name}: no examples")
+        self._end_pass(report, checkpoint.n_seen)
+        return self._figures(report, checkpoint.n_seen)
+
+    # ------------------------------------------------------------------ figures
+
+    def _totals(self) -> tuple[float, float] | None:
+        """Loss and errors of this run so far, those before an interruption included."""
+        totals = running_totals(self.model)
+        if totals is None:
+            return None
+        loss, errors = self.extra["start"]
+        return totals[0] - loss, totals[1] - errors
+
+    def _end_pass(self, report: Report, n_seen: int) -> None:
+        """Close the progressive figures after the first pass; say those of a later one."""
+        if "first_pass" not in self.extra:
+            totals = self._totals()
+            self.extra["first_pass"] = [n_seen, *(totals or (None, None))]
+            report.close_table()
+        elif self._held_out()[1]:
+            errors, n = self._held_out()
+            what = f"error {100 * errors / n:.2f} %"
+            if is_regressor(self.model):
+                what = f"mean squared error {errors / n:.6g}"
+            say(self.arguments, f"pass {self.epoch + 1}: held-out {what}")
+
+    def _held_out(self) -> list:
+        """Errors on rows that are held out in the present pass, and their number."""
+        return self.extra.get("held_out", {}).get(str(self.epoch), [0.0, 0])
+
+    def _test(self, batch: tuple, number: int) -> None:
+        """Rows that are held out; the first pass has figures of its own."""
+        if number and batch[1] is not None:
+            errors, n = count_errors(self.model, self._known(batch))
+            counts = self.extra.setdefault("held_out", {}).setdefault(str(number), [0.0, 0])
+            counts[0] += errors
+            counts[1] += n
+
+    def _figures(self, report: Report, n_seen: int) -> dict[str, Any]:
+        figures = report.finish()
+        n, loss, errors = self.extra["first_pass"]
+        known = loss is not None and n > 0
+        figures.update(
+            mode={"data": "streamed", "passes": self.epochs, "order": self.order},
+            rows=n,
+            examples=n_seen,
+            progressive_examples=n,
+            average_loss=loss / n if known else None,
+            error=errors / n if known else None,
+        )
+        errors, held = self._held_out()
+        if held:
+            name = "held_out_squared_error" if is_regressor(self.model) else "held_out_error"
+            figures.update({name: errors / held, "held_out_rows": held})
+        return figures
+
+    # ----------------------------------------------------------------- learning
+
+    def _known(self, batch: tuple) -> tuple:
+        """The batch without columns that the model does not know."""
+        n_features = getattr(self.model, "n_features_in_", None)
+        if n_features is None or batch[0].shape[1] == n_features:
+            return batch
+        return (known_columns(batch[0], n_features)[0], *batch[1:])
+
+    def _learn(self, batch: tuple, classes: Any, report: Report) -> Any:
+        """One batch, cut where a line of the table is due."""
+        model, batch = self.model, self._known(batch)
+        need_labels(model, batch[1], self.inner)
+        if self.epoch == 0 and self.kind.endswith("Classifier"):
+            self.runs.watch(batch[1])
+        rows, start = batch[0].shape[0], 0
+        before = report.examples
+        while start < rows:
+            stop = rows
+            if report.table:
+                stop = min(rows, start + max(1, report.next_at - report.examples))
+            X, y, *weight = _cut(batch, start, stop)
+            options: dict[str, Any] = {}
+            if weight:
+                options["sample_weight"] = weight[0]
+            if classes is not None:
+                options["classes"] = classes
+                classes = None
+            if y is None:
+                model.partial_fit(X, **options)
+            else:
+                model.partial_fit(X, y, **options)
+            totals = self._totals() if self.epoch == 0 else None
+            loss, errors = totals or (None, None)
+            report.update(before + stop, loss=loss, errors=errors)
+            start = stop
+        return classes
+
+
+class LabelRuns:
+    """Warns when labels come in runs, so that the model forgets one class during another."""
+
+    def __init__(self) -> None:
+        self.counts: dict[Any, int] = {}
+        self.changes = self.n = 0
+        self.last: Any = None
+        self.warned = False
+
+    def watch(self, y: Any) -> None:
+        """The labels of the next rows."""
+        if self.warned or not isinstance(y, np.ndarray) or not len(y):
+            return
+        self.changes += int(np.count_nonzero(y[1:] != y[:-1])) + bool(
+            self.last is not None and y[0] != self.last
+        )
+        self.last = y[-1]
+        self.n += len(y)
+        labels, counts = np.unique(y, return_counts=True)
+        for label, count in zip(labels.tolist(), counts.tolist()):
+            self.counts[label] = self.counts.get(label, 0) + count
+        shares = np.array(list(self.counts.values())) / self.n
+        expected = self.n * (1.0 - float(np.sum(shares**2)))  # in random order
+        if self.n >= 1000 and expected >= 50 and self.changes < 0.2 * expected:
+            self.warned = True
+            warnings.warn(
+                f"labels come in runs: {self.changes} changes in {self.n} rows, where rows in "
+                f"random order have about {expected:.0f}. What is learnt last will win: shuffle "
+                "the data, or give them as a plain file, which is visited in random order",
+                UserWarning,
+                stacklevel=2,
+            )
+
+
+def is_regressor(model: Any) -> bool:
+    return type(model).__name__.endswith("Regressor")
+
+
+def need_labels(model: Any, y: Any, reader: Any) -> None:
+    if y is None and not type(model).__name__.endswith("Novelty"):
+        raise ValueError(
+            f"{reader.name}: {type(model).__name__} needs labels; name their column with --label"
+        )
+
+
+def count_errors(model: Any, batch: tuple) -> tuple[float, int]:
+    """Wrong answers (squared errors of a regressor) and how many answers there were."""
+    X, y = batch[0], batch[1]
+    kind = type(model).__name__
+    if kind.endswith("Novelty"):
+        return 0.0, 0
+    found = model.predict(X)
+    if kind.endswith("Regressor"):
+        return float(((found - np.asarray(y)) ** 2).sum()), len(y)
+    if isinstance(y, list):  # label sets
+        names = model.classes_.tolist()
+        sets = ({names[k] for k in np.flatnonzero(row)} for row in np.asarray(found))
+        return float(sum(a != set(b) for a, b in zip(sets, y))), len(y)
+    return float(np.count_nonzero(found != y)), len(y)

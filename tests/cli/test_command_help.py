@@ -1,0 +1,96 @@
+"""The help page, guessed formats, machine-readable output."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import osvm
+from osvm import cli
+from osvm.cli import estimators
+from osvm.stream.formats import guess_format
+from tests.run_command import command
+
+
+def test_help_groups_flags_and_tells_every_default(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["train", "--help"])
+    out = capsys.readouterr().out
+    titles = re.findall(r"^([a-z][^\n:]*):$", out, flags=re.M)
+    order = ["positional arguments", "options", "learning", "all learners", "linear learners",
+             "kernel learners", "input"]  # fmt: skip
+    assert [title for title in titles if title in order] == order
+    words = " ".join(out.split())
+    for name in estimators.CLASSES:
+        cls = estimators.find_class(name)
+        for parameter, found in estimators.parameters_of(cls).items():
+            flag = "--" + parameter.replace("_", "-")
+            assert out.count(f"  {flag} ") + out.count(f"  {flag},") == 1, flag
+            text = words[re.search(rf" {flag}(,| VALUE| \[VALUE\])", words).start() :]
+            about, _, rest = text.partition("(default:")
+            assert len(about.split()) > 3, flag  # it says something
+            assert str(found.default) in rest.split(")")[0], (flag, name)
+    learning = out[out.index("learning:") : out.index("all learners:")]
+    assert all(f"--{name.replace('_', '-')}" in learning for name in estimators.COMMON)
+
+
+@pytest.mark.parametrize(
+    ("line", "format"),
+    [
+        (b"1 3:0.5 7:1\n", "svmlight"),
+        (b"# note\n\n-1.0 qid:3 1:2e-3 # end\n", "svmlight"),
+        (b"1,3 5:0.5\n", "svmlight"),
+        (b"1 |words a b:2\n", "vw"),
+        (b"| a b\n", "vw"),
+        (b"good\tWhat a film | really\n", "text"),
+        (b"5\tfive stars\n", "text"),
+        (b'{"label": 1, "body": "x"}\n', "jsonl"),
+    ],
+)
+def test_txt_is_looked_into(tmp_path, line, format):
+    (tmp_path / "a.txt").write_bytes(line)
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(line))
+    assert guess_format(tmp_path / "a.txt") == guess_format(tmp_path / "b.txt.gz") == format
+    (tmp_path / "c.txt").write_bytes(b"just words\n")
+    with pytest.raises(ValueError, match=r"c.txt: cannot tell .* first line is 'just words'"):
+        guess_format(tmp_path / "c.txt")
+
+
+def test_a_txt_of_documents_is_trained_on(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("pos\tgood film\nneg\tbad film\n" * 20)
+    command("train", path, "-m", tmp_path / "m.osvm", "-q")
+    assert osvm.load(tmp_path / "m.osvm").predict(["good"]).tolist() == ["pos"]
+
+
+def test_json_predictions_and_figures_never_mix(tmp_path, capsys):
+    path, model = tmp_path / "a.svm", str(tmp_path / "m.osvm")
+    path.write_text("1 1:1\n-1 2:1\n" * 20)
+    assert cli.main(["train", str(path), "-m", model, "-q", "--random-state", "0"]) == 0
+    assert cli.main(["predict", str(path), "-m", model, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert [json.loads(line) for line in out.splitlines()] == [1.0, -1.0] * 20
+    figures = json.loads(err)
+    assert (figures["accuracy"], figures["examples"]) == (1.0, 40)
+    found = str(tmp_path / "out")
+    assert cli.main(["predict", str(path), "-m", model, "--json", "-o", found, "--scores"]) == 0
+    out, err = capsys.readouterr()
+    assert (json.loads(out)["examples"], err) == (40, "")
+    scores = np.array([json.loads(line) for line in Path(found).read_text().splitlines()])
+    assert (np.sign(scores) == [1, -1] * 20).all()
+
+
+def test_proba_names_the_flag_that_was_missing(tmp_path, capsys):
+    path, model = tmp_path / "a.svm", str(tmp_path / "m.osvm")
+    path.write_text("1 1:1\n-1 2:1\n" * 20)
+    assert cli.main(["train", str(path), "-m", model, "-q"]) == 0
+    assert cli.main(["predict", str(path), "-m", model, "--proba"]) == 1
+    assert "train it with --probability (any loss)" in capsys.readouterr().err
+    assert cli.main(["train", str(path), "-m", model, "-q", "--probability"]) == 0
+    assert cli.main(["predict", str(path), "-m", model, "--proba", "-q"]) == 0
+    assert cli.main(["train", str(path), "-m", model, "-q", "--estimator", "LinearRegressor"]) == 0
+    assert cli.main(["predict", str(path), "-m", model, "--proba"]) == 1
+    assert "a LinearRegressor never has" in capsys.readouterr().err

@@ -1,0 +1,115 @@
+"""`osvm train` on streams: order, honest figures, resumed totals."""
+
+import json
+import subprocess
+
+import numpy as np
+import pytest
+
+import osvm
+from tests.run_command import OSVM, command
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two classes, sorted; a test set; the same rows mixed."""
+    folder = tmp_path_factory.mktemp("streams")
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=20)
+
+    def lines(n):
+        X = rng.normal(size=(n, 20))
+        y = np.where(X @ w + 0.5 * rng.normal(size=n) > 0, 1, -1)
+        return [
+            (label, f"{label} " + " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(x)) + "\n")
+            for label, x in zip(y, X)
+        ]
+
+    train = lines(20000)
+    (folder / "mixed.svm").write_text("".join(line for _, line in train))
+    (folder / "sorted.svm").write_text(
+        "".join(line for _, line in sorted(train, key=lambda p: p[0]))
+    )
+    (folder / "test.svm").write_text("".join(line for _, line in lines(2000)))
+    return folder
+
+
+def accuracy(folder, model):
+    _, err = command("predict", folder / "test.svm", "-m", model)
+    return float(err.split()[1])
+
+
+def test_a_sorted_file_is_learnt(folder):
+    path = folder / "m.osvm"
+    flags = ("--stream", "--random-state", "0", "--reservoir", "4000", "--json")
+    out, err = command("train", folder / "sorted.svm", "-m", path, *flags)
+    figures = json.loads(out)
+    assert figures["mode"]["order"].startswith("random order")
+    found = accuracy(folder, path)
+    assert found > 88
+    assert abs(100 * (1 - figures["error"]) - found) < 4  # an honest figure
+    assert "runs" not in err
+
+
+def test_a_sorted_pipe_warns(folder):
+    def train(name, *flags):
+        with open(folder / name, "rb") as data:
+            return subprocess.run(
+                [*OSVM, "train", "-", "-m", folder / "p.osvm", "--n-features", "20", *flags],
+                stdin=data, capture_output=True, check=True,
+            ).stderr.decode()  # fmt: skip
+
+    assert "labels come in runs" in train("sorted.svm")
+    assert "labels come in runs" not in train("mixed.svm")
+    with pytest.warns(UserWarning, match="labels come in runs"):
+        command("train", folder / "sorted.svm", "-m", folder / "p.osvm", "--stream",
+                "--no-shuffle", "-q")  # fmt: skip
+
+
+def test_later_passes_report_rows_that_were_held_out(folder):
+    path = folder / "h.osvm"
+    flags = ("--stream", "--epochs", "3", "--random-state", "0", "--json")
+    out, err = command("train", folder / "mixed.svm", "-m", path, *flags)
+    figures = json.loads(out)
+    assert figures["mode"]["passes"] == 3
+    assert 1500 < figures["held_out_rows"] < 2500
+    assert figures["rows"] + figures["held_out_rows"] == 20000
+    assert osvm.load(path).t_ == 3 * figures["rows"] == figures["examples"]
+    assert abs(100 * (1 - figures["held_out_error"]) - accuracy(folder, path)) < 4
+    assert err.count("pass 2: held-out error") == err.count("pass 3: held-out error") == 1
+    shown = [int(line.split()[0]) for line in err.splitlines() if line.split()[0].isdigit()]
+    assert max(shown) == figures["rows"]  # the table ends with the first pass
+    out, _ = command("train", folder / "mixed.svm", "-m", path, *flags, "--holdout", "0", "-q")
+    assert "held_out_error" not in json.loads(out)
+    assert osvm.load(path).t_ == 60000
+
+
+def test_a_resumed_run_reports_the_whole_of_it(folder):
+    flags = [folder / "mixed.svm", "--checkpoint-every", "3000", "--random-state", "0",
+             "--epochs", "2", "--reservoir", "2000", "--json", "-q"]  # fmt: skip
+    whole = json.loads(command("train", *flags, "-m", folder / "w.osvm")[0])
+    expected = (folder / "w.osvm").read_bytes()
+    path = folder / "r.osvm"
+    for stop_at in (5000, 25000):
+        child = subprocess.Popen(
+            [
+                *OSVM,
+                "train",
+                *map(str, flags),
+                "-m",
+                path,
+                *(["--resume"] if path.exists() else []),
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+        while child.poll() is None:
+            if path.exists() and osvm.io.read_header(path)["stream"]["n_seen"] >= stop_at:
+                child.kill()
+                break
+        child.wait()
+    out, _ = command("train", *flags, "-m", path, "--resume")
+    resumed = json.loads(out)
+    changing = {"seconds", "examples_per_second", "megabytes_per_second", "model"}
+    for name in set(whole) - changing:
+        assert resumed[name] == whole[name], name
+    assert path.read_bytes() == expected
