@@ -24,6 +24,7 @@ _OBJECTS = {
     "LinearRegressor": "osvm.linear",
     "MultilabelClassifier": "osvm.linear",
     "checkpoint": "osvm.files.checkpoint",
+    "from_bytes": "osvm.files.models",
     "load": "osvm.files.models",
     "save": "osvm.files.models",
 }
@@ -68,6 +69,7 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     from osvm.exceptions import ConvergenceWarning as ConvergenceWarning
     from osvm.exceptions import ConversionWarning as ConversionWarning
     from osvm.io import checkpoint as checkpoint
+    from osvm.io import from_bytes as from_bytes
     from osvm.io import load as load
     from osvm.io import save as save
     from osvm.kernel import KernelClassifier as KernelClassifier
