@@ -26,6 +26,7 @@ _OBJECTS = {
     "checkpoint": "osvm.files.checkpoint",
     "from_bytes": "osvm.files.models",
     "load": "osvm.files.models",
+    "merge": "osvm.distributed",
     "save": "osvm.files.models",
 }
 
@@ -33,6 +34,7 @@ _OBJECTS = {
 _MODULES = (
     "dask",
     "datasets",
+    "distributed",
     "exceptions",
     "io",
     "kernel",
@@ -53,6 +55,7 @@ __all__ = ["__version__", "get_include", *_OBJECTS, *_MODULES]
 if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     import osvm.dask as dask
     import osvm.datasets as datasets
+    import osvm.distributed as distributed
     import osvm.exceptions as exceptions
     import osvm.io as io
     import osvm.kernel as kernel
@@ -66,6 +69,7 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     import osvm.solvers as solvers
     import osvm.stream as stream
     import osvm.taxonomy as taxonomy
+    from osvm.distributed import merge as merge
     from osvm.exceptions import ConvergenceWarning as ConvergenceWarning
     from osvm.exceptions import ConversionWarning as ConversionWarning
     from osvm.io import checkpoint as checkpoint
