@@ -30,7 +30,7 @@ from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import SGDLearner
 from osvm.linear.merging import Outputs, merge_sigmoids, merge_states
 
-__all__ = ["merge"]
+__all__ = ["comparable", "merge"]
 
 Array = npt.NDArray[Any]
 State = tuple[dict[str, Any], dict[str, Array]]
@@ -131,7 +131,7 @@ def _check_alike(models: list[Any], base: Any) -> None:
     first = models[0]
     if not isinstance(first, LinearEstimator | MultilabelClassifier | KernelEstimator):
         raise TypeError(f"merge takes linear and kernel estimators, not {type(first).__name__}")
-    params = _comparable(first)
+    params = comparable(first)
     for number, model in enumerate([*models, *([] if base is None else [base])]):
         name = f"part {number}" if number < len(models) else "the base"
         if type(model) is not type(first):
@@ -142,7 +142,7 @@ def _check_alike(models: list[Any], base: Any) -> None:
                 f"{name} was trained with solver={model._trained_with!r} on a fixed set: merge "
                 "takes kernel models with solver='buffer'"
             )
-        for key, value in _comparable(model).items():
+        for key, value in comparable(model).items():
             if value != params[key]:
                 raise ValueError(f"{name} has {key}={value!r:.60}, part 0 {params[key]!r:.60}")
         if model.n_features_in_ != first.n_features_in_:
@@ -154,7 +154,7 @@ def _check_alike(models: list[Any], base: Any) -> None:
             raise ValueError(f"{name} and part 0 differ in the names of their columns")
 
 
-def _comparable(model: Any) -> dict[str, Any]:
+def comparable(model: Any) -> dict[str, Any]:
     """Parameters in a form that can be compared."""
     out = {}
     for key, value in model.get_params(deep=False).items():

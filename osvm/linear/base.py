@@ -45,6 +45,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     _plan: Plan
     _rng: np.random.Generator | None
     _platt: Platt | None = None
+    _visits: np.random.Generator
     history_: dict[str, Array]
 
     def _keep(self, params: dict[str, Any]) -> None:
@@ -186,8 +187,11 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         # one row fails before it changes anything
         before = None if roll_back or n == 1 else learner.get_state()
         watch = Watch(progress, record, platt)
+        order = None
+        if "_visits" in self.__dict__:  # a block of a round: its rows come in random order
+            order = visiting_order(n, self.shuffle, self._visits)
         try:
-            run(learner, data, None, plan.curvature, watch, roll_back=roll_back)
+            run(learner, data, order, plan.curvature, watch, roll_back=roll_back)
         except KeyboardInterrupt:
             raise
         except BaseException:

@@ -19,7 +19,7 @@ WAYS = {
     "dual": "solver='dual'",
     "search": "one_pass_search",
     "labels": "label sets in one pass",
-    "dask": "osvm.dask.fit",
+    "rounds": "osvm.distributed",
 }
 
 
@@ -36,11 +36,11 @@ _NO_STEPS = "it solves the problem itself; use solver='sgd'"
 _TRACE = "its trace follows the plain steps; leave it alone or choose another schedule"
 _OWN = "the labels learn one after the other"
 _FIGURES = "progressive figures judge the candidates; set it in a fit of the best one"
-_ROUNDS = "it makes `rounds` passes of SGD"
-_MIXED = "weights of workers are averaged"
+_ROUNDS = "it makes `rounds` passes of SGD; the options of its `fit` say when to stop"
+_MIXED = "models of many blocks are merged"
 
 OPTIONS = (
-    Option("average", False, {"smd": _TRACE, "dual": _NO_STEPS, "dask": _MIXED}),
+    Option("average", False, {"smd": _TRACE, "dual": _NO_STEPS}),
     Option("project", False, {"smd": _TRACE, "dual": _NO_STEPS}),
     Option(
         "batch_size",
@@ -50,7 +50,6 @@ OPTIONS = (
             "dual": _NO_STEPS,
             "search": "it makes a step per example, set batch_size=1",
             "labels": _OWN,
-            "dask": _MIXED,
         },
     ),
     Option("schedule", "bottou", {"dual": "it has no step size; leave schedule alone"}),
@@ -61,7 +60,7 @@ OPTIONS = (
             "dual": "it has no step size",
             "search": "its step sizes adapt by themselves",
             "labels": _OWN,
-            "dask": _MIXED,
+            "rounds": _MIXED,
         },
     ),
     Option(
@@ -73,7 +72,6 @@ OPTIONS = (
             "sklearn.calibration.CalibratedClassifierCV, or solver='sgd'",
             "search": _FIGURES,
             "labels": _OWN,
-            "dask": _MIXED,
         },
     ),
     Option(
@@ -82,10 +80,10 @@ OPTIONS = (
         {
             "dual": "it keeps dual_history_ by itself; leave record=False",
             "search": _FIGURES,
-            "dask": _MIXED,
+            "rounds": _MIXED,
         },
     ),
-    Option("tol", None, {"search": _FIGURES, "labels": _OWN, "dask": _ROUNDS}),
+    Option("tol", None, {"search": _FIGURES, "labels": _OWN, "rounds": _ROUNDS}),
     Option(
         "solver",
         "sgd",
@@ -93,7 +91,7 @@ OPTIONS = (
             "smd": "solver='dual' has no step size",
             "search": "all candidates learn by SGD",
             "labels": _OWN,
-            "dask": _ROUNDS,
+            "rounds": _ROUNDS,
         },
     ),
 )
