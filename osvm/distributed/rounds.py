@@ -22,6 +22,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,9 @@ from osvm.kernel.base import KernelEstimator
 from osvm.linear import MultilabelClassifier, options
 from osvm.linear.base import LinearEstimator
 from osvm.linear.plan import resolve_plan
+from osvm.stream import read
 
-__all__ = ["Options", "fit", "fit_on"]
+__all__ = ["Options", "fit", "fit_on", "plain"]
 
 PURE = 0.5  # of the labels' entropy told by the block: from there on mixing suffers
 
@@ -78,6 +80,8 @@ class Options:
         Held-out rows, scored by the driver after each round; the best round's model is kept,
         and `patience` rounds without a better one stop.
     patience : int, default 2
+    read : dict, optional
+        Options of `osvm.stream.read` for blocks that are file names.
     verbose : bool, default False
         Print a line per round.
     """
@@ -89,6 +93,7 @@ class Options:
     resume: bool = False
     validation: Any = None
     patience: int = 2
+    read: dict[str, Any] | None = None
     verbose: bool = False
 
     def __post_init__(self) -> None:
@@ -121,12 +126,13 @@ def fit(model: Any, blocks: Sequence[Any], *, engine: Any = None, **options: Any
         It is changed in place, at the end.
     blocks : sequence
         Each is (X, y), (X, y, sample_weight) or X; or a function without arguments that
-        gives one of these, or an iterable of them (such as a reader of `osvm.stream`).
+        gives one of these, or an iterable of them (such as a reader of `osvm.stream`); or
+        the name of a file.
     engine : object, optional
         Where tasks run; this process by default.  See `osvm.dask`, `osvm.spark`, `osvm.ray`.
     **options
         The fields of `Options`: classes, rounds, tol, checkpoint, resume, validation,
-        patience, verbose.
+        patience, read, verbose.
 
     Returns
     -------
@@ -149,8 +155,13 @@ def fit(model: Any, blocks: Sequence[Any], *, engine: Any = None, **options: Any
 
 def fit_on(engine: Any, model: Any, blocks: Sequence[Any], asked: Options) -> Any:
     """`fit` on an engine, with its options collected."""
-    blocks = list(blocks)
     _check_model(model)
+    blocks = [
+        partial(read, block, **(asked.read or {}))
+        if isinstance(block, str | os.PathLike)
+        else block
+        for block in blocks
+    ]
     if not blocks:
         raise ValueError("there are no blocks to learn from")
     with model._lock.writing():
@@ -187,12 +198,12 @@ class _Run:
         self.figures: list[dict[str, Any]] = []
         self.scores: list[float] = []
         self.best: bytes | None = None
-        self.estimator = _plain(model)
+        self.estimator = plain(model)
         self.params = comparable(self.estimator)
         self.C: Any = getattr(model, "C", None)
         self.warned = False
         self.seed = int(make_generator(getattr(model, "random_state", None)).integers(2**53))
-        self.current: Any = _plain(model, fitted=True) if "t_" in model.__dict__ else None
+        self.current: Any = plain(model, fitted=True) if "t_" in model.__dict__ else None
         self.done = 0
         if asked.resume and os.path.exists(asked.checkpoint):
             self._resume()
@@ -344,8 +355,8 @@ class _Run:
         self.best = arrays["best"].tobytes() or None
 
 
-def _plain(model: Any, fitted: bool = False) -> Any:
-    """A copy of the class that model files know, without what is only for this process."""
+def plain(model: Any, fitted: bool = False) -> Any:
+    """A copy, of the class that model files know, without what is only for this process."""
     cls = next(c for c in type(model).__mro__ if CLASSES.get(c.__name__) == c.__module__)
     params = model.get_params(deep=False)
     silent = {"callback": None, "verbose": False}
