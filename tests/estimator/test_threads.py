@@ -10,8 +10,9 @@ from osvm._estimator.threads import Team, resolve_jobs
 from osvm.datasets import make_rcv1_like
 
 
-@pytest.mark.parametrize("options", [{}, {"solver": "dual"}, {"average": True}], ids=str)
+@pytest.mark.parametrize("options", [{"solver": "dual"}, {"record": True}], ids=str)
 def test_the_number_of_threads_does_not_change_the_model(options):
+    """Of a solver, and of examples that are recorded in order; `test_mixing` has the others."""
     X, y, _, _ = make_rcv1_like(1500, 10, n_classes=21, random_state=0)
     one, two = (
         osvm.LinearClassifier(epochs=2, random_state=3, n_jobs=n, **options) for n in (1, 2)
