@@ -69,7 +69,8 @@ class _Part:
 
     def add_weights(self, out: Array, b: Array, factor: float) -> None:
         """out += factor * w, b += factor * the intercepts."""
-        out[:, self.new] += self.v[:, self.old] * (factor * self.sign * self.scale[self.old])
+        times = factor * self.sign * self.scale[self.old]
+        out[:, self.new] += np.multiply(self.v[:, self.old], times, dtype=np.float64)
         b[self.new] += factor * self.sign * self.intercept[self.old]
 
     def add_sums(self, out: Array, b: Array, factor: float) -> None:
@@ -157,9 +158,11 @@ def merge_states(
     scalars |= {"w_low": 1e-3, "w_high": 1e3} if averaging else {"w_low": 1e-9, "w_high": 1e9}
     per_output = {
         "w_scale": np.ones(len(b_mean)),
-        "w_sq_v": np.square(v, dtype=np.float64).sum(axis=0),
+        "w_sq_v": np.zeros(len(b_mean)),
         "w_avg_scale": np.zeros(len(b_mean)),
     }
+    if last["w_track_norm"]:
+        per_output["w_sq_v"] = np.square(v, dtype=np.float64).sum(axis=0)
     if len(b_mean) == 1:
         scalars |= {name: float(values[0]) for name, values in per_output.items()}
     else:

@@ -38,19 +38,18 @@ def mixed_epoch(
     A Ctrl-C comes through after the merge: it finds the model of whole shares.
     """
     edges = np.linspace(0, len(order), jobs + 1).astype(int).tolist()
-    parts = [learner.copy() for _ in range(jobs)]
     sigmoids = [None if platt is None else platt.copy() for _ in range(jobs)]
 
-    def share(k: int) -> None:
-        learn(parts[k], sigmoids[k], order[edges[k] : edges[k + 1]])
-        parts[k].flush()
+    def share(k: int) -> Any:
+        part = learner.copy()
+        learn(part, sigmoids[k], order[edges[k] : edges[k + 1]])
+        part.flush()
+        return part.get_state()
 
     with Team(jobs) as team:
-        team.each(share)
+        states = team.each(share)
         shares = np.diff(edges) / len(order)
-        learner.set_state(
-            *merge_states((part.get_state() for part in parts), shares, learner.get_state())
-        )
+        learner.set_state(*merge_states(states, shares, learner.get_state()))
         if platt is not None:
-            states: Any = [one.state for one in sigmoids if one is not None]
-            platt.state[:] = merge_sigmoids(states, shares, platt.state, None, len(platt.state))
+            fitted: Any = [one.state for one in sigmoids if one is not None]
+            platt.state[:] = merge_sigmoids(fitted, shares, platt.state, None, len(platt.state))
