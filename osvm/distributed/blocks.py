@@ -26,7 +26,17 @@ from osvm.files.models import from_bytes
 from osvm.linear import MultilabelClassifier
 from osvm.linear.base import LinearEstimator
 
-__all__ = ["Census", "Part", "Shared", "chunks", "count", "fold_census", "fold_parts", "learn"]
+__all__ = [
+    "Census",
+    "Part",
+    "Shared",
+    "chunks",
+    "count",
+    "fold_census",
+    "fold_parts",
+    "learn",
+    "naming",
+]
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,7 @@ def has_sets(model: Any) -> bool:
 def count(number: int, block: Any, shared: Shared) -> Census:
     """What a block holds."""
     census = Census(number, number, blocks=1)
-    with _naming(number):
+    with naming(number):
         for X, y, _ in chunks(block):
             _count_chunk(census, shared.estimator, X, y)
     return _closed(census)
@@ -176,7 +186,7 @@ def learn(number: int, block: Any, shared: Shared) -> Part:
     model = clone(shared.estimator) if shared.model is None else from_bytes(shared.model)
     options = {} if shared.classes is None else {"classes": shared.classes}
     census = Census(number, number, blocks=1)
-    with _naming(number):
+    with naming(number):
         for k, (X, y, weight) in enumerate(chunks(block)):
             _count_chunk(census, model, X, y)
             if isinstance(model, LinearEstimator):
@@ -203,7 +213,7 @@ def fold_parts(parts: list[Part], shared: Shared) -> Part:
     return Part(census, merged.to_bytes())
 
 
-class _naming:
+class naming:
     """Errors about data name the block."""
 
     def __init__(self, number: int) -> None:

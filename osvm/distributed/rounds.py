@@ -43,6 +43,15 @@ from osvm.distributed.blocks import (
     learn,
 )
 from osvm.distributed.merging import comparable
+from osvm.distributed.optimum import (
+    LBFGS,
+    Problem,
+    Sums,
+    check_smooth,
+    class_factors,
+    fold_sums,
+    gradient,
+)
 from osvm.distributed.tree import InProcess
 from osvm.files.archive import check_folder
 from osvm.files.encoding import decode
@@ -69,9 +78,9 @@ class Options:
     rounds : int, default 5
         Passes over all blocks.
     tol : float, optional
-        After one round go on to the optimum of the objective, by L-BFGS with one gradient a
-        round, until no entry of the gradient exceeds `tol` times the largest one after the
-        first round, or `rounds` are over (100 unless given).
+        After one round go on to the optimum of the objective by L-BFGS, with one gradient a
+        round, until two steps in a row lower the objective by less than this fraction, or
+        `rounds` are over (100 unless given).  For smooth losses, and the hinge smoothed.
     checkpoint : path, optional
         A model file, written after each round.
     resume : bool, default False
@@ -165,6 +174,9 @@ def fit_on(engine: Any, model: Any, blocks: Sequence[Any], asked: Options) -> An
     if not blocks:
         raise ValueError("there are no blocks to learn from")
     with model._lock.writing():
+        if asked.tol is not None:
+            plan = resolve_plan(model, 1) if isinstance(model, LinearEstimator) else None
+            check_smooth(model, getattr(plan, "loss", None), getattr(plan, "radius", 0.0))
         run = _Run(engine, model, blocks, asked)
         current = run.all_rounds()
         with model._lock.changing():
@@ -205,6 +217,8 @@ class _Run:
         self.seed = int(make_generator(getattr(model, "random_state", None)).integers(2**53))
         self.current: Any = plain(model, fitted=True) if "t_" in model.__dict__ else None
         self.done = 0
+        self.labels: dict[Any, int] = {}  # rows of each class
+        self.solver: LBFGS | None = None
         if asked.resume and os.path.exists(asked.checkpoint):
             self._resume()
 
@@ -213,32 +227,81 @@ class _Run:
     def all_rounds(self) -> Any:
         asked = self.asked
         n = asked.rounds or (5 if asked.tol is None else 100)
-        if asked.tol is not None:
-            raise NotImplementedError
-        if self.done < n and not self._stale():
+        if self.done < n and not self._is_over():
             self.classes = self._agree()
-        while self.done < n and not self._stale():
-            self._round()
+        while self.done < n and not self._is_over():
+            if asked.tol is None or self.current is None or self.done == 0:
+                self._round()
+            else:
+                self._gradient_round()
         return self.current if self.best is None else from_bytes(self.best)
 
     def _round(self) -> None:
         began = time.perf_counter()
         before = None if self.current is None else to_bytes(self.current)
-        shared = Shared(self.estimator, before, self.classes, self.seed, self.done)
+        estimator = self.estimator
+        if self.asked.tol is not None and before is None and not estimator.average:
+            # the average of the iterates is where L-BFGS starts best
+            estimator = clone(estimator).set_params(average=True)
+        shared = Shared(estimator, before, self.classes, self.seed, self.done)
         part: Part = self.engine.reduce(
             learn, self.blocks, fold_parts, self.engine.broadcast(shared)
         )
         if part.model is None:
             raise ValueError(f"all {len(self.blocks)} blocks are empty")
         self._warn_if_pure(part.census)
+        self.labels = part.census.labels
         old = (0, 0.0) if self.current is None else (int(self.current.t_), _losses(self.current))
         self.current = from_bytes(part.model)
+        if estimator is not self.estimator:
+            _keep_average(self.current)
         rows = int(self.current.t_) - old[0]
         self.finish_round(
             {
                 "rows": rows,
                 "empty": part.census.empty,
                 "loss": (_losses(self.current) - old[1]) / rows,
+                "seconds": time.perf_counter() - began,
+            }
+        )
+
+    def _gradient_round(self) -> None:
+        """The objective and its gradient at one point, and the step that follows from it."""
+        began, model, asked = time.perf_counter(), self.current, self.asked
+        assert asked.tol is not None
+        learner, plan = model._learner, model._plan
+        K, d = learner.weights.n_out, learner.weights.dim
+        if self.solver is None:
+            W = np.atleast_2d(learner.weights.array(averaged=model._averaged))
+            b = learner.average_intercept() if model._averaged else learner.intercept
+            self.solver = LBFGS(np.append(W.ravel(), b), asked.tol)
+        W, b = self.solver.asked[: K * d].reshape(K, d), self.solver.asked[K * d :]
+        index = model.__dict__.get("_index")
+        factors = None
+        if index is not None:
+            factors = class_factors(model.class_weight, index, self.labels)
+        problem = Problem(
+            self.estimator, plan.loss, None if index is None else index.classes, factors, W, b
+        )
+        shared = self.engine.broadcast(problem)
+        sums: Sums = self.engine.reduce(gradient, self.blocks, fold_sums, shared)
+        loss = sums.value / sums.rows
+        slope = np.append((sums.W / sums.rows + plan.reg * W).ravel(), sums.b / sums.rows)
+        if not plan.fit_intercept:
+            slope[K * d :] = 0.0
+        value = loss + 0.5 * plan.reg * float(np.vdot(W, W))
+        if self.solver.tell(value, slope):
+            self.current = copy.deepcopy(model)
+            self.current._learner.weights.set_array(W if K > 1 else W[0])
+            self.current._learner.intercept[:] = b
+            self.current._changed()
+        self.finish_round(
+            {
+                "rows": sums.rows,
+                "empty": 0,
+                "loss": loss,
+                "objective": value,
+                "gradient": float(np.abs(slope).max()),
                 "seconds": time.perf_counter() - began,
             }
         )
@@ -257,8 +320,10 @@ class _Run:
         if self.asked.verbose:
             print(_line(self.done, figures), file=sys.stderr, flush=True)
 
-    def _stale(self) -> bool:
-        """Whether the held-out score has not risen for `patience` rounds."""
+    def _is_over(self) -> bool:
+        """Whether L-BFGS is through, or the score has not risen for `patience` rounds."""
+        if self.solver is not None and self.solver.done:
+            return True
         if not self.scores:
             return False
         return len(self.scores) - 1 - int(np.argmax(self.scores)) >= self.asked.patience
@@ -318,22 +383,23 @@ class _Run:
     # --------------------------------------------------------------- checkpoints
 
     def _save(self) -> None:
-        best = b"" if self.best is None else self.best
-        save(
-            self.current,
-            self.asked.checkpoint,
-            stream=(
-                {
-                    "rounds": self.done,
-                    "blocks": len(self.blocks),
-                    "seed": self.seed,
-                    "scores": self.scores,
-                    "figures": self.figures,
-                    "warned": self.warned,
-                },
-                {"best": np.frombuffer(best, np.uint8)},
-            ),
-        )
+        state = {
+            "rounds": self.done,
+            "blocks": len(self.blocks),
+            "seed": self.seed,
+            "scores": self.scores,
+            "figures": self.figures,
+            "warned": self.warned,
+            "labels": self.labels,
+            "solver": None,
+        }
+        arrays = {"best": np.frombuffer(self.best or b"", np.uint8)}
+        if self.solver is not None:
+            if self.solver.is_searching:  # the checkpoint before has the last accepted point
+                return
+            state["solver"], found = self.solver.get_state()
+            arrays |= {f"solver_{name}": array for name, array in found.items()}
+        save(self.current, self.asked.checkpoint, stream=(state, arrays))
 
     def _resume(self) -> None:
         path = self.asked.checkpoint
@@ -353,6 +419,10 @@ class _Run:
         self.scores, self.figures = state["scores"], state["figures"]
         self.warned = state["warned"]
         self.best = arrays["best"].tobytes() or None
+        self.labels = state["labels"]
+        if state["solver"] is not None:
+            vectors = {k[7:]: array for k, array in arrays.items() if k.startswith("solver_")}
+            self.solver = LBFGS.from_state(state["solver"], vectors, self.asked.tol or 0.0)
 
 
 def plain(model: Any, fitted: bool = False) -> Any:
@@ -365,6 +435,17 @@ def plain(model: Any, fitted: bool = False) -> Any:
     if fitted:
         out._set_state(*model._get_state())
     return out
+
+
+def _keep_average(model: Any) -> None:
+    """The averaged weights as those of a model without averaging."""
+    W, b = model._learner.weights.array(averaged=True), model._learner.average_intercept()
+    model.set_params(average=False)
+    model._learner, model._plan = model._going_on(None, None)
+    model._learner.weights.set_array(W)
+    model._learner.intercept[:] = b
+    model._keep_plan_values()
+    model._changed()
 
 
 def _losses(model: Any) -> float:
