@@ -28,7 +28,9 @@ _OBJECTS = {
     "SVC": "osvm.kernel",
     "SVR": "osvm.kernel",
     "checkpoint": "osvm.files.checkpoint",
+    "from_bytes": "osvm.files.models",
     "load": "osvm.files.models",
+    "merge": "osvm.distributed",
     "save": "osvm.files.models",
 }
 
@@ -36,6 +38,7 @@ _OBJECTS = {
 _MODULES = (
     "dask",
     "datasets",
+    "distributed",
     "exceptions",
     "io",
     "kernel",
@@ -56,6 +59,7 @@ __all__ = ["__version__", "get_include", *_OBJECTS, *_MODULES]
 if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     import osvm.dask as dask
     import osvm.datasets as datasets
+    import osvm.distributed as distributed
     import osvm.exceptions as exceptions
     import osvm.io as io
     import osvm.kernel as kernel
@@ -69,9 +73,11 @@ if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     import osvm.solvers as solvers
     import osvm.stream as stream
     import osvm.taxonomy as taxonomy
+    from osvm.distributed import merge as merge
     from osvm.exceptions import ConvergenceWarning as ConvergenceWarning
     from osvm.exceptions import ConversionWarning as ConversionWarning
     from osvm.io import checkpoint as checkpoint
+    from osvm.io import from_bytes as from_bytes
     from osvm.io import load as load
     from osvm.io import save as save
     from osvm.kernel import SVC as SVC

@@ -5,11 +5,13 @@ from osvm.files.checkpoint import Checkpoint, checkpoint
 from osvm.files.models import (
     CLASSES,
     FORMAT_VERSION,
+    from_bytes,
     load,
     load_all,
     load_input,
     read_header,
     save,
+    to_bytes,
 )
 
 __all__ = [
@@ -18,9 +20,11 @@ __all__ = [
     "FORMAT_VERSION",
     "ModelFileError",
     "checkpoint",
+    "from_bytes",
     "load",
     "load_all",
     "load_input",
     "read_header",
     "save",
+    "to_bytes",
 ]

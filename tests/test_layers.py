@@ -27,7 +27,8 @@ LAYERS = [
     ["_estimator"],
     ["linear", "kernel"],
     ["io", "solvers"],
-    ["recipes", "model_selection", "plot", "dask"],
+    ["recipes", "model_selection", "plot", "distributed"],
+    ["dask"],
     ["cli"],
     ["__main__"],
 ]

@@ -227,6 +227,18 @@ class OnlineEstimator(Locked, BaseEstimator):
 
         save(self, path)
 
+    def to_bytes(self) -> bytes:
+        """The fitted model as the bytes of a model file, for `osvm.from_bytes`.
+
+        Returns
+        -------
+        bytes
+            Equal for equal models.
+        """
+        from osvm.files.models import to_bytes
+
+        return to_bytes(self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

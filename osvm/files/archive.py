@@ -100,7 +100,7 @@ class _Digester:
 
 
 def write_archive(path: Any, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Write header and arrays to `path`, all or nothing."""
+    """Write header and arrays to `path` (all or nothing), or to an open binary file."""
     stored: dict[str, np.ndarray] = {}
     entries: dict[str, Any] = {}
     for name, array in arrays.items():
@@ -113,7 +113,7 @@ def write_archive(path: Any, header: dict[str, Any], arrays: dict[str, Any]) -> 
             f"the header takes {len(text)} bytes, more than the {HEADER_CAP} that a model file "
             "holds; were feature names or labels meant to be that long?"
         )
-    with replacing(path) as file:
+    with contextlib.nullcontext(path) if hasattr(path, "write") else replacing(path) as file:
         out = _Digester(file)
         with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
             archive.comment = b"0" * DIGEST
@@ -233,8 +233,8 @@ def _alive(pid: int) -> bool:
 def read_archive(
     path: Any, *, arrays: bool = True
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Header and arrays of a sound file; `ModelFileError` for any other."""
-    with open(path, "rb") as file:
+    """Header and arrays of a sound file (a path, or open); `ModelFileError` for any other."""
+    with contextlib.nullcontext(path) if hasattr(path, "read") else open(path, "rb") as file:
         _check_digest(file)
         try:
             return _read_members(file, arrays)
@@ -256,8 +256,15 @@ def read_archive(
             raise ModelFileError(f"the file is malformed ({error})") from error
 
 
+def _size(file: IO[bytes]) -> int:
+    """Bytes of the file, which is then at its beginning."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    return size
+
+
 def _check_digest(file: IO[bytes]) -> None:
-    size = os.fstat(file.fileno()).st_size
+    size = _size(file)
     start = file.read(4)
     if start != b"PK\x03\x04":
         raise ModelFileError("not an osvm model file")
@@ -279,7 +286,7 @@ def _check_digest(file: IO[bytes]) -> None:
 def _read_members(
     file: IO[bytes], want_arrays: bool
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    size = os.fstat(file.fileno()).st_size
+    size = _size(file)
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if len(members) > MEMBER_CAP:

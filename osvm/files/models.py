@@ -1,4 +1,4 @@
-"""Model files: `save`, `load` and `read_header`.
+"""Model files: `save`, `load` and `read_header`; the same in memory: `to_bytes`, `from_bytes`.
 
 A model file holds a class out of `CLASSES`, its constructor parameters and its
 fitted state (`_get_state` / `_set_state` of `osvm._estimator.base`), never code: see
@@ -8,6 +8,7 @@ that describes every byte.
 
 from __future__ import annotations
 
+import io
 import os
 from importlib import import_module
 from typing import Any
@@ -19,7 +20,7 @@ from osvm.files.archive import ModelFileError, read_archive, write_archive
 from osvm.files.encoding import TRANSIENT, decode, encode
 from osvm.stream.tokenizer import HashingTokenizer
 
-__all__ = ["load", "load_all", "load_input", "read_header", "save"]
+__all__ = ["from_bytes", "load", "load_all", "load_input", "read_header", "save", "to_bytes"]
 
 FORMAT = "osvm"
 FORMAT_VERSION = 1
@@ -82,6 +83,11 @@ def save(
     >>> osvm.load(path).predict([[1.0, 0.0]])
     array([1])
     """
+    _write(path, model, input, stream)
+
+
+def _write(path: Any, model: Any, input: Any = None, stream: Any = None) -> None:
+    """`save` to a path, or to an open binary file."""
     header, arrays = _describe_model(model)
     if input is None:
         input = model.__dict__.get("_input")  # of the file that the model came from
@@ -97,6 +103,46 @@ def save(
         header["stream"] = encode(stream[0], "the stream's state")
         arrays.update({f"stream/{name}": array for name, array in stream[1].items()})
     write_archive(path, header, arrays)
+
+
+def to_bytes(model: Any) -> bytes:
+    """The bytes of the file that `save` writes; `model.to_bytes()` calls this."""
+    file = io.BytesIO()
+    _write(file, model)
+    return file.getvalue()
+
+
+def from_bytes(data: Any) -> Any:
+    """The model that `model.to_bytes()` wrote; nothing in the bytes is ever executed.
+
+    Parameters
+    ----------
+    data : bytes-like
+
+    Returns
+    -------
+    estimator
+
+    Raises
+    ------
+    ModelFileError
+        When the bytes are not a whole, unchanged model of a version that this osvm knows.
+
+    Examples
+    --------
+    >>> import osvm
+    >>> model = osvm.LinearClassifier(random_state=0).fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+    >>> osvm.from_bytes(model.to_bytes()).predict([[1.0, 0.0]])
+    array([1])
+    """
+    try:
+        file = io.BytesIO(data)
+    except TypeError:
+        raise TypeError(
+            f"from_bytes takes what model.to_bytes() gave, not {type(data).__name__}; osvm.load "
+            "reads a file"
+        ) from None
+    return _load(file)[0]
 
 
 def _describe_model(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -149,11 +195,16 @@ def load(path: Any) -> Any:
 def load_all(path: Any) -> tuple[Any, dict[str, Any], dict[str, np.ndarray]]:
     """The model, the file's header, and the arrays of the stream's state."""
     try:
-        header, arrays = read_archive(path)
-        _check_header(header)
-        return _rebuild(header, arrays), header, _part(arrays, "stream/")
+        return _load(path)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
+
+
+def _load(path: Any) -> tuple[Any, dict[str, Any], dict[str, np.ndarray]]:
+    """`load_all` of a path, or of an open binary file."""
+    header, arrays = read_archive(path)
+    _check_header(header)
+    return _rebuild(header, arrays), header, _part(arrays, "stream/")
 
 
 def _part(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

@@ -45,6 +45,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     _plan: Plan
     _rng: np.random.Generator | None
     _platt: Platt | None = None
+    _visits: np.random.Generator
     history_: dict[str, Array]
 
     def _keep(self, params: dict[str, Any]) -> None:
@@ -129,7 +130,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         progress = make_progress(self.verbose, start=int(before)) if self.verbose else None
         record = self._new_record(self.epochs * source.n_rows) if self.record else None
         watch = Watch(progress, record, platt, epochs)
-        passes = Passes(self.epochs, self.shuffle, rng, self.tol, order)
+        jobs = resolve_jobs(self.n_jobs)
+        passes = Passes(self.epochs, self.shuffle, rng, self.tol, order, jobs)
         objectives: list[float] = []
         interrupt = None
         try:
@@ -187,8 +189,11 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         # one row fails before it changes anything
         before = None if roll_back or n == 1 else learner.get_state()
         watch = Watch(progress, record, platt)
+        order = None
+        if "_visits" in self.__dict__:  # a block of a round: its rows come in random order
+            order = visiting_order(n, self.shuffle, self._visits)
         try:
-            run(learner, data, None, plan.curvature, watch, roll_back=roll_back)
+            run(learner, data, order, plan.curvature, watch, roll_back=roll_back)
         except KeyboardInterrupt:
             raise
         except BaseException:

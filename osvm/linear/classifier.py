@@ -84,8 +84,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     warm_start : bool, default False
         `fit` goes on from the present weights.
     n_jobs : int, optional
-        Threads that share the rows of a prediction; -1 for all cores.  The result does not
-        depend on it.
+        Threads that share the rows of a prediction, and the rows of each epoch of `fit`:
+        every thread learns its own share, and the weights are merged, so that the model
+        depends on `n_jobs` (and on nothing else that threads do).  With `record`,
+        schedule="smd" or fewer than 2,000 rows a thread one thread learns.  -1 for all cores.
     verbose : bool, default False
         Print progress at examples 1, 2, 4, 8, ...
     record : bool, default False

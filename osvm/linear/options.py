@@ -18,7 +18,7 @@ WAYS = {
     "smd": "schedule='smd'",
     "search": "one_pass_search",
     "labels": "label sets in one pass",
-    "dask": "osvm.dask.fit",
+    "rounds": "osvm.distributed",
 }
 
 
@@ -34,11 +34,11 @@ class Option:
 _TRACE = "its trace follows the plain steps; leave it alone or choose another schedule"
 _OWN = "the labels learn one after the other"
 _FIGURES = "progressive figures judge the candidates; set it in a fit of the best one"
-_ROUNDS = "it makes `rounds` passes of SGD"
-_MIXED = "weights of workers are averaged"
+_ROUNDS = "it makes `rounds` passes of SGD; the options of its `fit` say when to stop"
+_MIXED = "models of many blocks are merged"
 
 OPTIONS = (
-    Option("average", False, {"smd": _TRACE, "dask": _MIXED}),
+    Option("average", False, {"smd": _TRACE}),
     Option("project", False, {"smd": _TRACE}),
     Option(
         "batch_size",
@@ -47,7 +47,6 @@ OPTIONS = (
             "smd": _TRACE,
             "search": "it makes a step per example, set batch_size=1",
             "labels": _OWN,
-            "dask": _MIXED,
         },
     ),
     Option(
@@ -56,7 +55,7 @@ OPTIONS = (
         {
             "search": "its step sizes adapt by themselves",
             "labels": _OWN,
-            "dask": _MIXED,
+            "rounds": _MIXED,
         },
     ),
     Option(
@@ -66,7 +65,6 @@ OPTIONS = (
             "smd": "it keeps no scores from before the steps",
             "search": _FIGURES,
             "labels": _OWN,
-            "dask": _MIXED,
         },
     ),
     Option(
@@ -74,10 +72,10 @@ OPTIONS = (
         False,
         {
             "search": _FIGURES,
-            "dask": _MIXED,
+            "rounds": _MIXED,
         },
     ),
-    Option("tol", None, {"search": _FIGURES, "labels": _OWN, "dask": _ROUNDS}),
+    Option("tol", None, {"search": _FIGURES, "labels": _OWN, "rounds": _ROUNDS}),
 )
 
 

@@ -19,6 +19,7 @@ from osvm._estimator.progress import Progress
 from osvm._input.rows import RowSource
 from osvm.linear.examples import bounded_weight, full, windowed
 from osvm.linear.learner import SGDLearner
+from osvm.linear.mixing import mixed_epoch, useful_jobs
 from osvm.linear.plan import Plan
 from osvm.linear.scores import Platt
 from osvm.linear.scores import objective as compiled_objective
@@ -47,6 +48,7 @@ class Passes:
     rng: np.random.Generator
     tol: float | None = None
     first_order: Array | None = None
+    jobs: int = 1  # threads that share an epoch
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,7 @@ def train(
         began, before = time.perf_counter(), learner.loss_sum
         if order is None:
             order = visiting_order(n, passes.shuffle, passes.rng)
-        run(learner, data, order, plan.curvature, watch, offset=epoch * n)
-        learner.flush()
+        _epoch(learner, plan, data, order, watch, epoch * n, passes.jobs)
         order, value = None, None
         if passes.tol is not None:
             value = objective(learner, plan, data, plan.average_from >= 0)
@@ -119,6 +120,32 @@ def train(
     if watch.progress is not None:
         watch.progress.finish()
     return objectives
+
+
+def _epoch(
+    learner: SGDLearner,
+    plan: Plan,
+    data: Examples,
+    order: Array | None,
+    watch: Watch,
+    offset: int,
+    jobs: int,
+) -> None:
+    """One epoch, in one thread or in several."""
+    n = data.X.n_rows
+    jobs = useful_jobs(jobs, n, learner, watch.record)
+    if jobs == 1:
+        run(learner, data, order, plan.curvature, watch, offset=offset)
+        learner.flush()
+        return
+    loss, errors = learner.loss_sum, learner.error_sum
+
+    def learn(part: SGDLearner, platt: Platt | None, rows: Array) -> None:
+        run(part, data, rows, plan.curvature, Watch(platt=platt))
+
+    mixed_epoch(learner, watch.platt, learn, np.arange(n) if order is None else order, jobs)
+    if watch.progress is not None:
+        watch.progress.add(n, loss=learner.loss_sum - loss, errors=learner.error_sum - errors)
 
 
 def run(
@@ -147,7 +174,7 @@ def run(
         All examples or none: the pass is not cut, and an error restores the weights.
         Learners that adapt their step sizes cannot; they are copied.
     """
-    start, n, given = 0, data.X.n_rows, data.weight
+    start, n, given = 0, data.X.n_rows if order is None else len(order), data.weight
     progress, record, platt = watch.progress, watch.record, watch.platt
     scores = None
     if platt is not None:

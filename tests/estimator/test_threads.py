@@ -10,11 +10,14 @@ from osvm._estimator.threads import Team, resolve_jobs
 from osvm.datasets import make_rcv1_like
 
 
-@pytest.mark.parametrize("cls", [osvm.LinearClassifier, osvm.LinearSVC])
-@pytest.mark.parametrize("options", [{}, {"loss": "hinge"}, {"average": True}], ids=str)
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [(osvm.LinearSVC, {}), (osvm.LinearSVC, {"loss": "hinge"}),
+     (osvm.LinearClassifier, {"record": True})],
+    ids=str,
+)  # fmt: skip
 def test_the_number_of_threads_does_not_change_the_model(cls, options):
-    if cls is osvm.LinearSVC and "average" in options:
-        pytest.skip("it has no average")
+    """Of a solver, and of examples that are recorded in order; `test_mixing` has the others."""
     X, y, _, _ = make_rcv1_like(1500, 10, n_classes=21, random_state=0)
     one, two = (cls(random_state=3, n_jobs=n, **options) for n in (1, 2))
     with np.errstate(all="raise"):

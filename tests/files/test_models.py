@@ -380,3 +380,21 @@ def test_values_survive_encoding():
     part = osvm.losses.get("huber", delta=0.3) if "delta" in dir(osvm.losses.Huber) else None
     if part is not None:
         assert decode(json.loads(json.dumps(encode(part, "x")))) == part
+
+
+def test_bytes_are_refused_as_files_are():
+    whole = osvm.LinearClassifier(random_state=0).fit(X, Y["binary"]).to_bytes()
+    assert osvm.from_bytes(bytearray(whole)).to_bytes() == whole
+    for data, named in [
+        (whole[:-1], "checksum"),
+        (whole[:50], "truncated"),
+        (whole[:300] + bytes([whole[300] ^ 1]) + whole[301:], "checksum"),
+        (b"", "not an osvm model"),
+        (b"\x80\x04K\x01.", "not an osvm model"),
+    ]:
+        with pytest.raises(io.ModelFileError, match=named):
+            osvm.from_bytes(data)
+    with pytest.raises(TypeError, match="reads a file"):
+        osvm.from_bytes("model.osvm")
+    with pytest.raises(ValueError, match="not fitted"):
+        osvm.LinearClassifier().to_bytes()

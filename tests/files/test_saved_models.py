@@ -18,6 +18,7 @@ def through_file(model, tmp_path):
 
 WAYS = {
     "file": through_file,
+    "bytes": lambda model, tmp_path: osvm.from_bytes(model.to_bytes()),
     "pickle": lambda model, tmp_path: pickle.loads(pickle.dumps(model)),
     "deepcopy": lambda model, tmp_path: copy.deepcopy(model),
 }
@@ -38,7 +39,7 @@ def test_the_same_model_comes_back_and_goes_on(kind, way, tmp_path):
     assert repr(again.get_params()) == repr(model.get_params())
     assert scores(again, data).tobytes() == scores(model, data).tobytes()
     assert np.array_equal(again.predict(data), model.predict(data))
-    assert state_bytes(again, tmp_path) == state_bytes(model, tmp_path)
+    assert state_bytes(again, tmp_path) == state_bytes(model, tmp_path) == model.to_bytes()
     if getattr(model, "warm_start", None) is True:
         learn(model, target, data=data)
         learn(again, target, data=data)

@@ -1,0 +1,190 @@
+"""Many kernel expansions into one: concatenated, then shrunk to the budget.
+
+    f = sum_i share_i f_i
+
+Rows that several parts hold (those of the model they went on from) are held once, their
+coefficients added up.  What is beyond the budget goes by the eviction rule of the machine, one
+row at a time, as if the rows had come one after the other.
+
+Invariants
+- before anything is evicted, merged scores are the weighted mean of the parts' scores, to
+  rounding;
+- the same parts in the same order give the same bits.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from osvm.kernel.buffer.machine import BufferMachine
+
+__all__ = ["merge_machines"]
+
+Array = npt.NDArray[Any]
+State = tuple[dict[str, Any], dict[str, Array]]
+_MEANS = ("eta", "epsilon", "eta_epsilon", "z_epsilon")
+_SUMS = ("t", "errors", "loss_sum")
+_PER_ROW = ("sq", "k_self", "ids", "start", "length")
+EVICTED = {
+    "fifo": lambda machine, rows, A, k_self: None,
+    "coefficient": lambda machine, rows, A, k_self: np.einsum("ij,ij->i", A, A),
+    "term": lambda machine, rows, A, k_self: k_self * _quadratic(machine, A),
+    "change": lambda machine, rows, A, k_self: _change(machine, A),
+}
+
+
+def merge_machines(
+    machines: list[BufferMachine],
+    shares: Array,
+    base: BufferMachine | None,
+    transfers: list[Array],
+) -> State:
+    """The state (`BufferMachine.get_state`) of the merged machine.
+
+    Parameters
+    ----------
+    machines : list
+    shares : array
+        They add up to 1.
+    base : BufferMachine, optional
+        That all of them went on from: examples, losses and errors count from there.
+    transfers : list of (K_i, K) arrays
+        From the outputs of each machine to those of the merged one.
+    """
+    first = machines[0]
+    for number, machine in enumerate(machines):
+        _check_alike(first, machine, number)
+    rule = first.state.eviction
+    if rule not in EVICTED:
+        raise ValueError(f"expansions with eviction={rule!r} cannot be merged")
+    states = [machine.get_state() for machine in machines]
+    rows, alpha, beta, extra = _concatenated(machines, states, shares, transfers)
+    order = np.arange(len(alpha))
+    budget, n = first.state.budget, len(alpha)
+    size = EVICTED[rule](first, rows, alpha, extra["k_self"])
+    if 0 <= budget < n:
+        gram = np.square(first.kernel(rows, rows)) if rule == "change" else None
+        order = _kept(size, gram, n, budget)
+    rows, alpha, beta = rows[order], alpha[order], beta[order]
+    scalars, arrays = states[0]
+    start = base.get_state()[0] if base is not None else dict.fromkeys(_SUMS, 0.0)
+    for name in _SUMS:
+        scalars[name] = start[name] + sum(state[0][name] - start[name] for state in states)
+    for name in _MEANS:
+        scalars[name] = float(sum(c * state[0][name] for c, state in zip(shares, states)))
+    for name in ("intercept", "eta_intercept", "z_intercept"):
+        arrays[name] = sum(
+            c * (state[1][name] @ (np.abs(T) if name == "eta_intercept" else T))
+            for c, state, T in zip(shares, states, transfers)
+        )
+    n = len(alpha)
+    scalars |= {"a": 1.0, "p": 0.0, "q": 1.0, "sq_f": 0.0, "pi": 0.0, "n": n, "head": 0}
+    scalars |= {"births": n, "n_victims": 0, "n_outputs": alpha.shape[1]}
+    arrays = {name: array for name, array in arrays.items() if "victim" not in name}
+    arrays |= {name: array[:0] for name, array in arrays.items() if name.startswith("history_")}
+    arrays |= {name: extra[name][order] for name in _PER_ROW}
+    arrays |= {"A": alpha, "B": beta, "birth": np.arange(n, dtype=np.intp)}
+    arrays |= {"size": np.zeros(n), "row_sq": np.zeros(n)}
+    if rule == "change" and n:
+        arrays["row_sq"] = np.square(first.kernel(rows, rows)).sum(axis=1)
+    if sp.issparse(rows):
+        arrays |= {"values": rows.data, "columns": rows.indices.astype(np.int32)}
+        arrays |= {"start": rows.indptr[:-1].astype(np.intp)}
+        arrays |= {"length": np.diff(rows.indptr).astype(np.intp)}
+    else:
+        arrays["X"] = rows
+    return scalars, arrays
+
+
+def _check_alike(first: BufferMachine, machine: BufferMachine, number: int) -> None:
+    if machine.kernel.name == "precomputed":
+        raise ValueError("a precomputed kernel knows rows by their number: it cannot be merged")
+    for name in ("float64", "sparse", "trace", "budget", "eviction"):
+        if getattr(machine.state, name) != getattr(first.state, name):
+            raise ValueError(f"part {number} differs from part 0 in how it keeps rows ({name})")
+    if machine.kernel != first.kernel:
+        raise ValueError(
+            f"part {number} has the kernel {machine.kernel!r}, part 0 {first.kernel!r}: give "
+            "numbers for its parameters"
+        )
+    if machine.reg != first.reg:
+        raise ValueError(f"part {number} has reg={machine.reg!r}, part 0 {first.reg!r}")
+
+
+def _concatenated(
+    machines: list[BufferMachine], states: list[State], shares: Array, transfers: list[Array]
+) -> tuple[Any, Array, Array, dict[str, Array]]:
+    """Rows without repetition, oldest first, their coefficients, and what is kept with each."""
+    parts, alphas, betas, ages, keys = [], [], [], [], []
+    extra: dict[str, list[Array]] = {name: [] for name in _PER_ROW}
+    for machine, (_, arrays), share, transfer in zip(machines, states, shares, transfers):
+        by_age = np.argsort(arrays["birth"], kind="stable")
+        rows = machine.state.support_vectors()
+        parts.append(rows)
+        alphas.append(share * (machine.state.alpha() @ transfer))
+        betas.append(share * (machine.state.beta() @ transfer))
+        ages.append(np.arange(len(by_age))[::-1])  # rows that came later
+        keys += _keys(rows)
+        for name in _PER_ROW:
+            extra[name].append(arrays[name][by_age])
+    rows = sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+    age = np.concatenate(ages)
+    first: dict[bytes, int] = {}
+    group = np.array([first.setdefault(key, len(first)) for key in keys], np.intp)
+    n = len(first)
+    alpha, beta = (np.zeros((n, transfers[0].shape[1])) for _ in range(2))
+    np.add.at(alpha, group, np.concatenate(alphas))
+    np.add.at(beta, group, np.concatenate(betas))
+    youngest = np.full(n, np.iinfo(np.intp).max)
+    np.minimum.at(youngest, group, age)
+    # the first row of each group, the oldest group first
+    member = np.full(n, -1, np.intp)
+    member[group[::-1]] = np.arange(len(group))[::-1]
+    order = np.argsort(-youngest, kind="stable")
+    member = member[order]
+    return (
+        rows[member],
+        alpha[order],
+        beta[order],
+        {name: np.concatenate(parts)[member] for name, parts in extra.items()},
+    )
+
+
+def _keys(rows: Any) -> list[bytes]:
+    """Equal for equal rows."""
+    if not sp.issparse(rows):
+        return [row.tobytes() for row in rows]
+    at = rows.indptr
+    return [
+        rows.indices[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in itertools.pairwise(at)
+    ]
+
+
+def _quadratic(machine: BufferMachine, A: Array) -> Array:
+    kappa = machine.state.label_kernel
+    return np.einsum("ij,ij->i", A, A if kappa is None else A @ kappa)
+
+
+def _change(machine: BufferMachine, A: Array) -> Array:
+    kappa = machine.state.label_kernel
+    change = A if kappa is None else A @ kappa
+    return np.einsum("ij,ij->i", change, change)
+
+
+def _kept(size: Array | None, gram: Array | None, n: int, budget: int) -> Array:
+    """Numbers of the rows that stay, oldest first; of two equals the older goes."""
+    if size is None:
+        return np.arange(n - budget, n)
+    if gram is None:
+        return np.sort(np.argsort(size, kind="stable")[n - budget :])
+    alive, row_sq = np.ones(n, bool), gram.sum(axis=1)
+    for _ in range(n - budget):
+        victim = int(np.argmin(np.where(alive, size * row_sq, np.inf)))
+        alive[victim] = False
+        row_sq -= gram[:, victim]
+    return np.flatnonzero(alive)
