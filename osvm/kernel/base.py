@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from osvm import kernels
 from osvm._estimator.base import LabelIndex, OnlineEstimator, RunningBalance, check_choice
+from osvm._input import validate
 from osvm._input.schema import Field
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import BufferMachine, copy_machine
@@ -131,7 +132,7 @@ class KernelEstimator(OnlineEstimator):
             scores = self._machine.decision_rows(rows)
         else:
             scores = self._machine.decision(source)
-        return scores
+        return validate.check_scores(scores)
 
     # -------------------------------------------------------------- attributes
 

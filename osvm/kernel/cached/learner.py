@@ -130,8 +130,13 @@ class CachedMachine:
     # ------------------------------------------------------------------- state
 
     def get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """For model files: refuses a kernel that no file can hold."""
+        kernel = self.kernel.config()
+        scalars, arrays = self._state()
+        return {"kernel": kernel, **scalars}, arrays
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         scalars: dict[str, Any] = {
-            "kernel": self.kernel.config(),
             "t": self.t,
             "n_iter": self.n_iter,
             "converged": bool(self.converged),
@@ -160,10 +165,24 @@ class CachedMachine:
             arrays[f"history_{name}"] = (self._history or {})[name]
         return scalars, arrays
 
+    def __getstate__(self) -> dict[str, Any]:
+        scalars, arrays = self._state()
+        return {
+            "kernel": self.kernel,
+            "n_features": self.n_features,
+            "scalars": scalars,
+            "arrays": arrays,
+        }
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        self.__dict__.update(self.from_state(**saved).__dict__)
+
     @classmethod
-    def from_state(cls, n_features: int, scalars: Any, arrays: Any) -> CachedMachine:
+    def from_state(
+        cls, kernel: kernels.Kernel, n_features: int, scalars: Any, arrays: Any
+    ) -> CachedMachine:
+        """The machine that gave these scalars and arrays; ValueError when there is none."""
         Schema("cached machine", _STATE, {}).check_layout(scalars, {})
-        kernel = kernels.from_config(scalars["kernel"])
         cls._check_arrays(kernel, n_features, scalars, arrays)
         support, vectors = arrays["support"], arrays.get("vectors")
         if scalars["sparse"]:
@@ -248,7 +267,6 @@ class CachedMachine:
 
 
 _STATE = {
-    "kernel": Field("dict"),
     "t": Field("float", 0, 2.0**53),
     "n_iter": Field("int", 0, 2**53),
     "converged": Field("flag"),
@@ -278,7 +296,10 @@ class CachedLearner:
     def restore(
         self, model: Any, n_features: int, index: Any, scalars: Any, arrays: Any
     ) -> CachedMachine:
-        machine = CachedMachine.from_state(n_features, scalars, arrays)
+        Schema("cached machine", {"kernel": Field("dict"), **_STATE}, {}).check_layout(scalars, {})
+        scalars = dict(scalars)
+        kernel = kernels.from_config(scalars.pop("kernel"))
+        machine = CachedMachine.from_state(kernel, n_features, scalars, arrays)
         n_classes = len(index)
         if machine.n_outputs != (1 if n_classes == 2 else n_classes):
             raise ValueError(f"{machine.n_outputs} outputs for {n_classes} classes")
