@@ -391,7 +391,8 @@ epochs, tol, shuffle, random_state, probability
         wanted = sets.membership(codes, len(index)).toarray()
         extra = wanted[:, len(known) :].any(axis=1)  # labels that the model does not know
         right = (found == wanted[:, : len(known)]).all(axis=1) & ~extra
-        return float(np.average(right, weights=sample_weight))
+        weight = validate.check_sample_weight(sample_weight, len(found))
+        return float(np.average(right, weights=weight))
 
     # ---------------------------------------------------------------- attributes
 
