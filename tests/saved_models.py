@@ -194,6 +194,11 @@ def fingerprint(model):
     if "t_" in model.__dict__:
         scalars, arrays = model._get_state()
         seen.update(repr(scalars).encode())
+        if "start" in arrays:  # where rows lie in their memory says nothing
+            arrays = {k: a for k, a in arrays.items() if k not in ("start", "values", "columns")}
+            rows = model.support_vectors_
+            if hasattr(rows, "indptr"):
+                arrays |= {"rows": rows.data, "where": rows.indices, "ends": rows.indptr}
         for name in sorted(arrays):
             seen.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
             seen.update(np.ascontiguousarray(arrays[name]).tobytes())

@@ -197,3 +197,28 @@ def test_label_models_with_other_plans_are_not_put_side_by_side(tmp_path):
     again = osvm.MultilabelClassifier(reg=0.01, random_state=0)
     again._set_state(scalars, arrays)
     assert [one._plan.fit_intercept for one in again._label_models()] == [True, False, True]
+
+
+CACHED_RECIPES = [
+    "ballseptron", "kernel_adatron", "kernel_perceptron", "lasvm", "norma_cached", "ol_svm",
+    "pegaz", "voted_perceptron",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e100, 1e149, 1e200, 1e308])
+@pytest.mark.parametrize("name", CACHED_RECIPES)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_coefficients_of_any_size_are_refused_by_fit_or_come_back(name, size, tmp_path):
+    """Coefficients beyond 1e150 were saved, and refused when they were loaded."""
+    model = getattr(recipes, name)()
+    try:
+        model.fit(DENSE, Y["binary"], sample_weight=np.full(60, size))
+    except (ValueError, FloatingPointError) as error:
+        refusal = str(error)
+    else:
+        again = through_file(model, tmp_path)
+        assert again.dual_coef_.tobytes() == model.dual_coef_.tobytes()
+        assert np.abs(model.dual_coef_).max() <= 1e150
+        return
+    assert "overflow" in refusal or "too large" in refusal
+    assert not hasattr(model, "t_")

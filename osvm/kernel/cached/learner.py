@@ -28,6 +28,7 @@ from osvm.kernel.cached import solvers
 __all__ = ["CachedLearner", "CachedMachine"]
 
 Array = NDArray[Any]
+LARGEST = 1e150  # what no coefficient of a machine exceeds, fitted or loaded
 CHUNK = 1 << 22  # kernel values computed at once in predictions
 
 
@@ -224,7 +225,7 @@ class CachedMachine:
         n, K = (len(arrays[name]) if name in arrays else 0 for name in ("support", "dual"))
         is_precomputed = kernel.name == "precomputed"
         most = AtMost(2**48)
-        real, big = (np.float64, np.float32), 1e150
+        real, big = (np.float64, np.float32), LARGEST
         fields: dict[str, ArrayField] = {
             "support": ArrayField((n,), np.intp, 0, n_features - 1 if is_precomputed else 2**48),
             "dual": ArrayField((K, n), np.float64, -big, big),
@@ -287,7 +288,9 @@ class CachedLearner:
     def fit(self, model: Any, batch: Any, machine: Any) -> CachedMachine:
         task = self._make_task(model, batch)
         fit = self.part.solve(task)
-        if not (np.isfinite(fit.alpha).all() and np.isfinite(fit.b).all()):
+        # NaN propagates through numpy's maxima and is no smaller than anything
+        largest = np.maximum(np.abs(fit.alpha).max(initial=0.0), np.abs(fit.b).max())
+        if not largest < LARGEST:
             raise ValueError("the coefficients overflowed; use a smaller C, or scale the data")
         if task.progress is not None:
             task.progress.finish()
