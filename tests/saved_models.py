@@ -5,6 +5,7 @@ saving and loading, and by the mutated files of `fuzz_models.py`.
 """
 
 import functools
+import hashlib
 import importlib
 import inspect
 import warnings
@@ -202,3 +203,20 @@ def rows_of(kind):
 def scores(model, data=X):
     answer = getattr(model, "decision_function", model.predict)
     return np.asarray(answer(data))
+
+
+def fingerprint(model):
+    """Parameters and the whole fitted state, as bits."""
+    seen = hashlib.sha256(repr(model.get_params()).encode())
+    if "t_" in model.__dict__:
+        scalars, arrays = model._get_state()
+        seen.update(repr(scalars).encode())
+        if "start" in arrays:  # where rows lie in their memory says nothing
+            arrays = {k: a for k, a in arrays.items() if k not in ("start", "values", "columns")}
+            rows = model.support_vectors_
+            if hasattr(rows, "indptr"):
+                arrays |= {"rows": rows.data, "where": rows.indices, "ends": rows.indptr}
+        for name in sorted(arrays):
+            seen.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+            seen.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return seen.digest()

@@ -17,6 +17,7 @@ import numpy as np
 
 from osvm._input.stand_in import BaseEstimator as _BaseEstimator
 from osvm._input.stand_in import not_fitted_error, want_sklearn
+from osvm._input.targets import check_sample_weight, check_y_classes, check_y_regression
 from osvm.exceptions import ConvergenceWarning
 
 __all__ = [
@@ -50,8 +51,9 @@ class _ClassifierMixin:
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean accuracy of ``predict(X)`` against y."""
-        right = np.asarray(y) == self.predict(X)  # type: ignore[attr-defined]
-        return float(np.average(right, weights=sample_weight))
+        found = self.predict(X)  # type: ignore[attr-defined]
+        y = check_y_classes(y, len(found))
+        return float(np.average(y == found, weights=check_sample_weight(sample_weight, len(y))))
 
 
 class _RegressorMixin:
@@ -68,9 +70,11 @@ class _RegressorMixin:
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination R^2 of ``predict(X)`` against y."""
-        y = np.asarray(y, dtype=np.float64)
-        weight = np.ones_like(y) if sample_weight is None else np.asarray(sample_weight)
-        residual = float(np.sum(weight * (y - self.predict(X)) ** 2))  # type: ignore[attr-defined]
+        found = self.predict(X)  # type: ignore[attr-defined]
+        y = check_y_regression(y, len(found))
+        given = check_sample_weight(sample_weight, len(y))
+        weight = np.ones_like(y) if given is None else given
+        residual = float(np.sum(weight * (y - found) ** 2))
         spread = float(np.sum(weight * (y - np.average(y, weights=weight)) ** 2))
         if spread == 0.0:
             return 1.0 if residual == 0.0 else 0.0
@@ -121,8 +125,18 @@ _sklearn_base = _import_sklearn()
 HAS_SKLEARN = _sklearn_base is not None
 
 BaseEstimator: Any = _sklearn_base.BaseEstimator if HAS_SKLEARN else _BaseEstimator
-ClassifierMixin: Any = _sklearn_base.ClassifierMixin if HAS_SKLEARN else _ClassifierMixin
-RegressorMixin: Any = _sklearn_base.RegressorMixin if HAS_SKLEARN else _RegressorMixin
+
+
+def _mixin(ours: Any) -> Any:
+    """Our mixin before scikit-learn's: the same score, with checked weights."""
+    if not HAS_SKLEARN:
+        return ours
+    name = ours.__name__[1:]
+    return type(name, (ours, getattr(_sklearn_base, name)), {"__module__": __name__})
+
+
+ClassifierMixin: Any = _mixin(_ClassifierMixin)
+RegressorMixin: Any = _mixin(_RegressorMixin)
 OutlierMixin: Any = _sklearn_base.OutlierMixin if HAS_SKLEARN else _OutlierMixin
 clone: Any = _sklearn_base.clone if HAS_SKLEARN else _clone
 

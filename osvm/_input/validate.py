@@ -25,7 +25,7 @@ from scipy import sparse as sp
 
 from osvm._input.convert import sparse_frame, to_csr, to_floats, to_ndarray, warn, warn_once
 from osvm._input.rows import RowSource, row_norms
-from osvm._input.scan import find_fault, open_csr, open_dense
+from osvm._input.scan import all_finite, find_fault, open_csr, open_dense
 from osvm._input.targets import check_sample_weight, check_y_classes, check_y_regression
 
 __all__ = [
@@ -390,6 +390,17 @@ def unit_scale(source: RowSource) -> npt.NDArray[np.float64]:
     out = np.empty(source.n_rows)
     row_norms(source, out, inverse=True)
     return out
+
+
+def check_scores(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The scores of a C-ordered array; FloatingPointError where one of them overflowed."""
+    if not all_finite(scores.reshape(-1)):
+        row = np.isfinite(scores.reshape(len(scores), -1)).all(axis=1).argmin()
+        raise FloatingPointError(
+            f"the score of row {row} is too large for a number: scale the features, here and "
+            "where the model is trained"
+        )
+    return scores
 
 
 def check_X_y(

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from osvm import kernels
 from osvm._estimator.base import LabelIndex, OnlineEstimator, RunningBalance
+from osvm._input import validate
 from osvm._input.schema import Field
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import BufferMachine, copy_machine
@@ -87,8 +88,7 @@ class KernelEstimator(KernelBase):
         """Raw scores, (n, K); the caller holds the lock."""
         self._check_fitted()
         source, _ = self._check_X(X)
-        scores: Array = self._machine.decision(source)
-        return scores
+        return validate.check_scores(self._machine.decision(source))
 
     # -------------------------------------------------------------- attributes
 

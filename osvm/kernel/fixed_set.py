@@ -20,9 +20,10 @@ from osvm import kernels
 from osvm._estimator.base import check_integer, check_number, make_generator
 from osvm._estimator.compat import convergence_warning
 from osvm._estimator.progress import make_progress
+from osvm._input import validate
 from osvm._input.schema import Field, check_list
 from osvm.kernel.base import KernelBase
-from osvm.kernel.cached.machine import CachedMachine, check_sizes
+from osvm.kernel.cached.machine import LARGEST, CachedMachine, check_sizes, restore_machine
 from osvm.kernel.cached.task import Fit, Task
 
 __all__ = ["STATE", "FixedSetEstimator", "check_max_iter"]
@@ -74,7 +75,9 @@ class FixedSetEstimator(KernelBase):
         """Raise for coefficients that overflowed; warn short of the tolerance."""
         if task.progress is not None:
             task.progress.finish()
-        if not (np.isfinite(fit.alpha).all() and np.isfinite(fit.b).all()):
+        # NaN propagates through numpy's maxima and is no smaller than anything
+        largest = np.maximum(np.abs(fit.alpha).max(initial=0.0), np.abs(fit.b).max())
+        if not largest < LARGEST:
             raise ValueError("the coefficients overflowed; use a smaller C, or scale the data")
         if fit.converged is False:
             warnings.warn(
@@ -117,7 +120,7 @@ class FixedSetEstimator(KernelBase):
         """Raw scores, (n, K); the caller holds the lock."""
         self._check_fitted()
         _, rows = self._check_X(X)
-        return self._machine.decision_rows(rows)
+        return validate.check_scores(self._machine.decision_rows(rows))
 
     # -------------------------------------------------------------- attributes
 
@@ -199,7 +202,7 @@ class FixedSetEstimator(KernelBase):
         self, scalars: dict[str, Any], arrays: dict[str, Array], n_outputs: int, n_groups: int
     ) -> CachedMachine:
         """Check and make the machine of a saved state."""
-        machine = CachedMachine.from_state(scalars["n_features_in"], scalars["machine"], arrays)
+        machine = restore_machine(scalars["n_features_in"], scalars["machine"], arrays)
         if machine.n_outputs != n_outputs:
             raise ValueError(f"{machine.n_outputs} outputs, where there should be {n_outputs}")
         check_list("n_support", scalars["n_support"], Field("int", 0, 2**31 - 1),

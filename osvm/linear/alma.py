@@ -144,7 +144,9 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         """`decision_function`; the caller holds the lock."""
         self._check_fitted()
         _, rows = self._check_X(X)
-        scores = np.asarray(rows @ self.coef_.T)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = np.asarray(rows @ self.coef_.T, dtype=np.float64, order="C")
+        validate.check_scores(scores)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> Array:

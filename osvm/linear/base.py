@@ -244,13 +244,13 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         out = np.empty((source.n_rows, learner.weights.n_out))
         if n_jobs == 1 or source.n_rows < 1000:
             learner.decide(source, out, self._averaged)
-            return out
+            return validate.check_scores(out)
         if self._averaged:
             learner = self._frozen_learner()
         edges = np.linspace(0, source.n_rows, n_jobs + 1).astype(int).tolist()
         with Team(n_jobs) as team:
             team.each(lambda k: learner.decide(source, out, False, edges[k], edges[k + 1]))
-        return out
+        return validate.check_scores(out)
 
     def _quick_scores(self, X: Any) -> Array | None:
         """One output of many CSR rows, checked on the way; None for the general path."""

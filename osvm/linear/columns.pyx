@@ -197,7 +197,7 @@ cdef class LabelBlock:
             self._forget_bound()
         elif not self._cannot_fail(stop, n_rows * (1.0 + X.mean_count), examples.largest,
                                    heaviest):
-            saved = self.get_state()
+            saved = self._backup()
             self._forget_bound()
         s.sets.ends, s.sets.codes = &ends[0], &codes[0] if codes.shape[0] else NULL
         s.sets.class_weight = &class_weight[0, 0] if class_weight is not None else NULL
@@ -212,7 +212,7 @@ cdef class LabelBlock:
                 status = learn_columns(s, &examples, &start, end)
             if status != DONE:
                 if saved is not None:
-                    self.set_state(saved)
+                    self._roll_back(saved)
                 raise_status(self.loss_spec, status, start if order is None else order[start])
             PyErr_CheckSignals()
 
@@ -340,22 +340,22 @@ cdef class LabelBlock:
 
     # ---------------------------------------------------------------- states
 
-    def get_state(self):
-        """All that learning changes; `set_state` of the same block goes back to it."""
+    cdef tuple _backup(self):
+        """All that learning changes; `_roll_back` of the same block goes back to it."""
         w = self.weights
         return (w.v.copy(), None if w.u is None else w.u.copy(),
                 [a.copy() for a in (w.scale, w.sq_v, w.avg_scale, self._numbers, self._groups)],
                 (self.weights.w.averaging, self.weights.w.low, self.weights.w.high))
 
-    def set_state(self, state):
-        v, u, arrays, (averaging, low, high) = state
+    cdef void _roll_back(self, tuple saved) except *:
+        v, u, arrays, (averaging, low, high) = saved
         w = self.weights
         w.v[:] = v
         if u is not None:
             w.u[:] = u
         mine = (w.scale, w.sq_v, w.avg_scale, self._numbers, self._groups)
-        for array, saved in zip(mine, arrays):
-            array[:] = saved
+        for array, old in zip(mine, arrays):
+            array[:] = old
         self.weights.w.averaging, self.weights.w.low = averaging, low
         self.weights.w.high = high
         self._forget_bound()

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from osvm._input.labels import LabelIndex, RunningBalance
 from osvm._input.rows import RowSource
+from osvm._input.validate import check_scores
 from osvm.linear import options
 from osvm.linear.classifier import LinearClassifier
 from osvm.linear.columns import LabelBlock
@@ -95,7 +96,7 @@ class LabelModels:
     def with_labels(self, n_labels: int, source: RowSource) -> LabelModels:
         """A wider copy: the present labels, then new ones whose stream begins here."""
         new = n_labels - len(self.plans)
-        plan = dataclasses.replace(self.plans[0], t0=None, intercept_step=1.0).for_stream(source)
+        plan = _shared(self.plans[0]).for_stream(source)
         plans = self.plans + [plan] * new
         seen = np.append(self.block.seen, np.zeros(new))
         averaged = np.append(self.block.averaged, np.zeros(new))
@@ -118,7 +119,7 @@ class LabelModels:
         """Rows by labels."""
         out = np.empty((source.n_rows, len(self.plans)))
         self.block.decide(source, out, self._mean)
-        return out
+        return check_scores(out)
 
     @property
     def coef(self) -> Array:
@@ -154,9 +155,11 @@ class LabelModels:
     @classmethod
     def joined(cls, models: list[LinearClassifier]) -> LabelModels | None:
         """The models of single labels side by side; None where they cannot share a pass."""
-        if not all(in_one_pass(model) and _is_joinable(model) for model in models):
+        if not all(_is_joinable(model) for model in models):
             return None
         plans = [model._plan for model in models]
+        if any(_shared(plan) != _shared(plans[0]) for plan in plans):
+            return None
         first = models[0]._learner.weights
         states = [model._learner.get_state() for model in models]
         block = _block(
@@ -170,11 +173,18 @@ class LabelModels:
         return cls(plans, block, [model._balance for model in models], models[0]._rng)
 
 
+def _shared(plan: Plan) -> Plan:
+    """What the labels of a block have in common."""
+    return dataclasses.replace(plan, t0=None, intercept_step=1.0)
+
+
 def _is_joinable(model: LinearClassifier) -> bool:
     """A plain learner of one output that has made a step for each example it has seen."""
     learner = model._learner
     return (
         isinstance(learner, SGDLearner)
+        and model._platt is None
+        and model._plan.batch_size == 1
         and learner.weights.n_out == 1
         and learner.t == learner.seen
         and not learner.pending_examples

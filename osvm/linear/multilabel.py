@@ -389,7 +389,8 @@ tol, shuffle, random_state, probability
         wanted = sets.membership(codes, len(index)).toarray()
         extra = wanted[:, len(known) :].any(axis=1)  # labels that the model does not know
         right = (found == wanted[:, : len(known)]).all(axis=1) & ~extra
-        return float(np.average(right, weights=sample_weight))
+        weight = validate.check_sample_weight(sample_weight, len(found))
+        return float(np.average(right, weights=weight))
 
     # ---------------------------------------------------------------- attributes
 
@@ -436,6 +437,7 @@ tol, shuffle, random_state, probability
         scalars = self._get_base_state()
         states = [model._get_state() for model in self._label_models()]
         scalars["labels"] = self._index.get_state()
+        scalars["joined"] = self._joined is not None
         scalars["models"] = [state[0] for state in states]
         names = sorted({name for _, arrays in states for name in arrays})
         stacked = {}
@@ -449,7 +451,7 @@ tol, shuffle, random_state, probability
         return scalars, stacked
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
-        self._check_scalars(scalars, {"labels": Field("dict"), "models": Field("list")})
+        self._check_scalars(scalars, _STATE)
         index = LabelIndex.from_state(scalars["labels"])
         states = scalars["models"]
         check_list("models", states, Field("dict"), least=len(index), most=len(index))
@@ -466,34 +468,38 @@ tol, shuffle, random_state, probability
         self._set_base_state(scalars)
         self._index = index
         self.__dict__.pop("_plan_values", None)
-        self._keep_models(*self._together(models))
+        self._keep_models(*self._restored(models, scalars.get("joined")))
 
     @staticmethod
-    def _together(
-        models: list[LinearClassifier],
+    def _restored(
+        models: list[LinearClassifier], is_joined: Any
     ) -> tuple[LabelModels | None, list[LinearClassifier]]:
-        """Side by side where they can share a pass, else as they are."""
-        joined = LabelModels.joined(models)
+        """Side by side where they were so, or could be: sums are rounded in another order."""
+        if is_joined is None:  # an old file does not tell
+            is_joined = in_one_pass(models[0])
+        joined = LabelModels.joined(models) if is_joined else None
         return joined, [] if joined is not None else models
 
     # The weights are compiled; pickles carry the labels' own models instead.
     def __getstate__(self) -> dict[str, Any]:
         getstate = getattr(super(), "__getstate__", None)
         state = dict(getstate() if getstate is not None else self.__dict__)
-        if state.pop("_joined", None) is not None:
+        state["_is_joined"] = state.pop("_joined", None) is not None
+        if state["_is_joined"]:
             state["_models"] = self._label_models()
         elif "_models" in state:  # as they are now: pickles are written after the lock is free
             state["_models"] = [copy.copy(model) for model in state["_models"]]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        is_joined = state.pop("_is_joined", None)
         setstate = getattr(super(), "__setstate__", None)
         if setstate is not None:
             setstate(state)
         else:
             self.__dict__.update(state)
         if "_models" in self.__dict__:
-            self._keep_models(*self._together(self._models))
+            self._keep_models(*self._restored(self._models, is_joined))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -501,6 +507,12 @@ tol, shuffle, random_state, probability
         tags.classifier_tags.multi_class = False
         return tags
 
+
+_STATE = {
+    "labels": Field("dict"),
+    "models": Field("list"),
+    "joined": Field("flag", optional=True),  # not in the first files of format 1
+}
 
 # The only array whose length differs from label to label: features of an open mini-batch.
 _RAGGED = "touched"

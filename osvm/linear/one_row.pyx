@@ -275,6 +275,7 @@ cdef class OneByOne:
         cdef SMat mat
         cdef Row row
         cdef double count
+        cdef Py_ssize_t k
         try:
             if not open_example(&example, x, values, self.n_features()):
                 return False
@@ -285,6 +286,9 @@ cdef class OneByOne:
             learner._score(&mat, &row, self.averaged and count > 0.0, out)
         finally:
             close_example(&example)
+        for k in range(learner.model.n_out):
+            if not isfinite(out[k]):    # the general path names it
+                return False
         return True
 
 

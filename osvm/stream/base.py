@@ -327,6 +327,8 @@ class ParsedReader(LineReader):
             try:
                 if not self._fill():
                     return parser.n_rows > 0
+            except FormatError:  # broken compression: there is no next line
+                raise
             except ValueError as error:
                 self._malformed(FormatError(self.name, parser.lines + 1, *error.args))
                 lines.discard_line()

@@ -103,6 +103,8 @@ class CsvReader(RecordReader):
         """Settle the columns from the first record."""
         try:
             first = self._split(None)
+        except FormatError:
+            raise
         except ValueError as error:
             column, reason = error.args if len(error.args) == 2 else (1, str(error))
             raise FormatError(self.name, 1, column, reason) from None

@@ -90,6 +90,8 @@ class RecordReader(LineReader):
                 if record is None:
                     break
                 label, weight, inputs = self._read_fields(record)
+            except FormatError:  # broken compression: there is no next record
+                raise
             except ValueError as error:
                 column, reason = error.args if len(error.args) == 2 else (1, str(error))
                 self._malformed(FormatError(self.name, line, column, reason))
@@ -155,7 +157,7 @@ class RecordReader(LineReader):
         else:
             assert self.features is not None
             if not self.features:
-                raise ValueError(f"{self.name} has no column left for the features")
+                raise FormatError(self.name, 1, 1, "no column is left for the features")
             self.n_features = len(self.features)
 
     @property
@@ -173,6 +175,8 @@ class RecordReader(LineReader):
     def _fill(self) -> bool:
         try:
             return super()._fill()
+        except FormatError:
+            raise
         except ValueError:
             self.lines.discard_line()
             self._line += 1

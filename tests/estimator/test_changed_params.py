@@ -130,3 +130,30 @@ def test_another_taxonomy_takes_effect():
     assert not np.array_equal(model._plan.delta, before)
     with pytest.raises(ValueError, match="x/b"):
         learn(model.set_params(taxonomy=other), "paths", "partial_fit")
+
+
+@pytest.mark.parametrize("change", [{"reg": 0.5}, {"average": True}, {"schedule": "constant"}])
+@pytest.mark.parametrize("by", ["set_params", "assignment"])
+def test_learn_one_sees_a_parameter_that_was_assigned(change, by):
+    """`model.reg = ...` was not seen by the fast path of `learn_one`."""
+    y = Y["binary"].tolist()
+    fast, slow = (osvm.LinearClassifier(random_state=0).partial_fit(X[:9], y[:9]) for _ in "ab")
+    for i in (9, 10):
+        row = X[[i]]
+        fast.learn_one(row.indices, row.data, y[i])
+        slow.partial_fit(row, y[i : i + 1])
+    assert "_one" in fast.__dict__
+    for model in (fast, slow):
+        if by == "assignment":
+            for name, value in change.items():
+                setattr(model, name, value)
+        else:
+            model.set_params(**change)
+    for i in range(11, 30):
+        row = X[[i]]
+        fast.learn_one(row.indices, row.data, y[i])
+        slow.partial_fit(X[i : i + 1].toarray(), y[i : i + 1])
+    assert np.allclose(fast.coef_, slow.coef_, rtol=1e-12, atol=0)
+    unchanged = osvm.LinearClassifier(random_state=0).partial_fit(X[:9], y[:9])
+    unchanged.partial_fit(X[9:30], y[9:30])
+    assert not np.allclose(fast.coef_, unchanged.coef_, rtol=1e-6)

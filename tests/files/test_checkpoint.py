@@ -210,3 +210,20 @@ def _kill_at(name, at, before):
         return result
 
     setattr(os, name, call)
+
+
+@pytest.mark.parametrize("every", [100, 300])
+def test_a_checkpoint_is_written_as_soon_as_enough_was_learnt(every, tmp_path):
+    """With `every` a multiple of the batch it was due one batch late, if > stood for >=."""
+    lines = b"1 1:1\n-1 2:1\n" * 500
+    reader = osvm.stream.read(io.BytesIO(lines), "svmlight", batch_size=100)
+    model = osvm.LinearClassifier(random_state=0)
+    run = osvm.checkpoint(model, tmp_path / "m.osvm", every=every)
+    saved = []
+    for X, y in run.stream(reader):
+        saved.append(run._saved_at)
+        model.partial_fit(X, y)
+    learnt = range(0, 1000, 100)
+    assert saved == [n // every * every for n in learnt]
+    again = osvm.checkpoint(osvm.LinearClassifier(random_state=0), tmp_path / "m.osvm")
+    assert (again.n_seen, again.finished) == (1000, True)

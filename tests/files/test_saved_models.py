@@ -8,6 +8,7 @@ import pytest
 from saved_models import DENSE, KINDS, Y, learn, make, rows_of, scores
 
 import osvm
+from osvm import recipes
 from osvm._estimator.compat import clone
 
 
@@ -144,3 +145,83 @@ def test_numbers_of_any_size_are_refused_or_come_back(kind, size, tmp_path):
             continue
         again = through_file(model, tmp_path)
         assert scores(again, data).tobytes() == scores(model, data).tobytes()
+
+
+@pytest.mark.parametrize("way", [*WAYS, "copy"])
+def test_a_balanced_model_of_label_sets_comes_back_with_its_bits(way, tmp_path):
+    """It learnt label by label, came back side by side, and its scores were rounded anew."""
+    model = learn(osvm.MultilabelClassifier(class_weight="balanced", random_state=0), "sets")
+    learn(model, "sets", "partial_fit", slice(0, 30))
+    ways = {**WAYS, "copy": lambda model, tmp_path: copy.copy(model)}
+    again = ways[way](model, tmp_path)
+    for _ in range(2):
+        assert scores(again).tobytes() == scores(model).tobytes()
+        for one in (model, again):
+            learn(one, "sets", "partial_fit", slice(30, 60))
+
+
+@pytest.mark.parametrize("change", ["dual", "support", "votes_0", "t", "vectors_indices"])
+def test_a_pickled_cached_machine_passes_the_schema(change):
+    """Pickles restored whatever attributes they held."""
+    make_model = recipes.voted_perceptron if change == "votes_0" else recipes.ol_svm
+    model = learn(make_model(), "binary")
+    machine = model._machine
+    state = machine.__getstate__()
+    if change == "t":
+        state["scalars"] |= {"t": np.nan}
+    else:
+        state["arrays"] = {**state["arrays"], change: -1 - state["arrays"][change]}
+        if change == "dual":
+            state["arrays"][change][0, 0] = np.inf
+    again = type(machine).__new__(type(machine))
+    with pytest.raises(ValueError, match=r"saved|exceed"):
+        again.__setstate__(state)
+    assert again.__dict__ == {}
+
+
+def test_a_pickled_cached_machine_keeps_a_kernel_of_ones_own(tmp_path):
+    model = recipes.ol_svm(kernel=_own_kernel)
+    learn(model, "binary", data=DENSE)
+    again = pickle.loads(pickle.dumps(model))
+    assert scores(again, DENSE).tobytes() == scores(model, DENSE).tobytes()
+    with pytest.raises(TypeError, match="kernel"):
+        model.save(tmp_path / "model.osvm")
+
+
+def _own_kernel(A, B):
+    return np.asarray(A @ B.T)
+
+
+def test_label_models_with_other_plans_are_not_put_side_by_side(tmp_path):
+    """The plan of the first label was taken for all of them."""
+    model = learn(osvm.MultilabelClassifier(reg=0.01, random_state=0), "sets")
+    scalars, arrays = model._get_state()
+    scalars["models"][1]["plan"] = {**scalars["models"][1]["plan"], "fit_intercept": False}
+    again = osvm.MultilabelClassifier(reg=0.01, random_state=0)
+    again._set_state(scalars, arrays)
+    assert [one._plan.fit_intercept for one in again._label_models()] == [True, False, True]
+
+
+CACHED_RECIPES = [
+    "ballseptron", "kernel_adatron", "kernel_perceptron", "lasvm", "norma_cached", "ol_svm",
+    "pegaz", "voted_perceptron",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e100, 1e149, 1e200, 1e308])
+@pytest.mark.parametrize("name", CACHED_RECIPES)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_coefficients_of_any_size_are_refused_by_fit_or_come_back(name, size, tmp_path):
+    """Coefficients beyond 1e150 were saved, and refused when they were loaded."""
+    model = getattr(recipes, name)()
+    try:
+        model.fit(DENSE, Y["binary"], sample_weight=np.full(60, size))
+    except (ValueError, FloatingPointError) as error:
+        refusal = str(error)
+    else:
+        again = through_file(model, tmp_path)
+        assert again.dual_coef_.tobytes() == model.dual_coef_.tobytes()
+        assert np.abs(model.dual_coef_).max() <= 1e150
+        return
+    assert "overflow" in refusal or "too large" in refusal
+    assert not hasattr(model, "t_")

@@ -252,3 +252,14 @@ def test_any_mutation_raises_value_error_or_passes(data):
             assert np.isfinite(out.data[: out.indptr[-1]]).all()
     for now, then in zip((X.data, X.indices, X.indptr), before, strict=True):
         np.testing.assert_array_equal(now, then)
+
+
+@pytest.mark.parametrize("extra", [2**32, -(2**32), 2**40])
+def test_a_64_bit_indptr_is_not_cut_to_the_32_bits_of_the_indices(extra):
+    """Row starts beyond 32 bits would look valid once their upper half is gone."""
+    X = make(np.float64, np.int32)
+    X.indptr = X.indptr.astype(np.int64)
+    check_X(X)  # the types may differ
+    X.indptr[-1] += extra
+    with pytest.raises(ValueError, match="not a valid CSR matrix"):
+        check_X(X)

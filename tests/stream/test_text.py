@@ -228,3 +228,13 @@ def test_a_first_row_of_another_length_is_malformed(first):
     reader = read(io.BytesIO(data), "csv", on_error="skip", **options)
     assert [y.tolist() for _, y in reader] == [["0", "1"]]
     assert reader.n_skipped == 1
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("name", ["svmlight", "vw", "text", "csv", "jsonl"])
+@pytest.mark.parametrize("start", [b"\x1f\x8b", b"BZhqid:1 |1e400]", b"\xfd7zXZ\0x"])
+def test_broken_compression_ends_the_data(name, on_error, start):
+    """It was a TypeError, and an endless loop where malformed records are skipped."""
+    options = {"jsonl": {"features": ["b"]}, "svmlight": {"n_features": 3}}.get(name, {})
+    with pytest.raises(FormatError, match="broken or truncated"):
+        list(read(io.BytesIO(start), name, on_error=on_error, **options))

@@ -61,6 +61,12 @@ cdef inline void scale_all(double *x, Py_ssize_t n, double c) noexcept nogil:
         x[i] *= c
 
 
+cdef inline void set_zero(double *x, Py_ssize_t n) noexcept nogil:
+    """n zeros; memset must not be given NULL, not even for none."""
+    if n > 0:
+        memset(x, 0, n * sizeof(double))
+
+
 cdef inline void mix_all(double *b, double *a, Py_ssize_t n, double p, double q,
                          bint clear) noexcept nogil:
     """b = p a + q b; then a = 0 on request"""
@@ -68,7 +74,7 @@ cdef inline void mix_all(double *b, double *a, Py_ssize_t n, double p, double q,
     for i in range(n):
         b[i] = p * a[i] + q * b[i]
     if clear:
-        memset(a, 0, n * sizeof(double))
+        set_zero(a, n)
 
 
 cdef inline void fold_a(Buffer *buf) noexcept nogil:
@@ -90,7 +96,7 @@ cdef inline void fold_beta(Buffer *buf, bint clear_a) noexcept nogil:
     mix_all(buf.victims.fb, buf.victims.fa, buf.n_victims * buf.K, buf.p, buf.q, clear_a)
     if clear_a:
         if buf.eviction != EVICT_OLDEST:
-            memset(buf.size, 0, buf.store.n * sizeof(double))
+            set_zero(buf.size, buf.store.n)
         buf.a = 1.0
     buf.p = 0.0
     buf.q = 1.0
@@ -99,9 +105,9 @@ cdef inline void fold_beta(Buffer *buf, bint clear_a) noexcept nogil:
 
 cdef inline void clear_b(Buffer *buf) noexcept nogil:
     if not buf.clean_b:
-        memset(buf.B, 0, buf.store.n * buf.K * sizeof(double))
-        memset(buf.block.fb, 0, buf.block.n * buf.K * sizeof(double))
-        memset(buf.victims.fb, 0, buf.n_victims * buf.K * sizeof(double))
+        set_zero(buf.B, buf.store.n * buf.K)
+        set_zero(buf.block.fb, buf.block.n * buf.K)
+        set_zero(buf.victims.fb, buf.n_victims * buf.K)
         buf.clean_b = True
     buf.q = 1.0
 
@@ -113,7 +119,7 @@ cdef inline void forget_rows(Buffer *buf) noexcept nogil:
     buf.head = 0
     buf.n_victims = 0
     buf.a = 1.0
-    memset(buf.block.fa, 0, buf.block.n * buf.K * sizeof(double))
+    set_zero(buf.block.fa, buf.block.n * buf.K)
 
 
 cdef inline void buffer_shrink(Buffer *buf, double dec, double decay,
@@ -172,8 +178,8 @@ cdef inline int sums_fill(Buffer *buf, const Tile *tile, Sums *sums) noexcept no
     if not sums_reserve(buf, sums, n):
         return -1
     sums.n = n
-    memset(sums.fa, 0, n * buf.K * sizeof(double))
-    memset(sums.fb, 0, n * buf.K * sizeof(double))
+    set_zero(sums.fa, n * buf.K)
+    set_zero(sums.fb, n * buf.K)
     if slots == 0:
         return 0
     kernel_block(&buf.store, tile, sums.kv)

@@ -16,9 +16,10 @@ from osvm import kernels
 from osvm._input.schema import ArrayField, AtMost, Field, Schema, check_list
 from osvm.kernel.cached.task import Fit, Task
 
-__all__ = ["CachedMachine", "check_sizes", "make_machine"]
+__all__ = ["LARGEST", "CachedMachine", "check_sizes", "make_machine", "restore_machine"]
 
 Array = NDArray[Any]
+LARGEST = 1e150  # what no coefficient of a machine exceeds, fitted or loaded
 CHUNK = 1 << 22  # kernel values computed at once in predictions
 
 
@@ -121,8 +122,13 @@ class CachedMachine:
     # ------------------------------------------------------------------- state
 
     def get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """For model files: refuses a kernel that no file can hold."""
+        kernel = self.kernel.config()
+        scalars, arrays = self._state()
+        return {"kernel": kernel, **scalars}, arrays
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         scalars: dict[str, Any] = {
-            "kernel": self.kernel.config(),
             "t": self.t,
             "n_iter": self.n_iter.tolist(),
             "converged": None if self.converged is None else bool(self.converged),
@@ -151,10 +157,24 @@ class CachedMachine:
             arrays[f"history_{name}"] = (self._history or {})[name]
         return scalars, arrays
 
+    def __getstate__(self) -> dict[str, Any]:
+        scalars, arrays = self._state()
+        return {
+            "kernel": self.kernel,
+            "n_features": self.n_features,
+            "scalars": scalars,
+            "arrays": arrays,
+        }
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        self.__dict__.update(self.from_state(**saved).__dict__)
+
     @classmethod
-    def from_state(cls, n_features: int, scalars: Any, arrays: Any) -> CachedMachine:
+    def from_state(
+        cls, kernel: kernels.Kernel, n_features: int, scalars: Any, arrays: Any
+    ) -> CachedMachine:
+        """The machine that gave these scalars and arrays; ValueError when there is none."""
         Schema("cached machine", _STATE, {}).check_layout(scalars, {})
-        kernel = kernels.from_config(scalars["kernel"])
         cls._check_arrays(kernel, n_features, scalars, arrays)
         support, vectors = arrays["support"], arrays.get("vectors")
         if scalars["sparse"]:
@@ -196,7 +216,7 @@ class CachedMachine:
         n, K = (len(arrays[name]) if name in arrays else 0 for name in ("support", "dual"))
         is_precomputed = kernel.name == "precomputed"
         most = AtMost(2**48)
-        real, big = (np.float64, np.float32), 1e150
+        real, big = (np.float64, np.float32), LARGEST
         fields: dict[str, ArrayField] = {
             "support": ArrayField((n,), np.intp, 0, n_features - 1 if is_precomputed else 2**48),
             "dual": ArrayField((K, n), np.float64, -big, big),
@@ -240,7 +260,6 @@ class CachedMachine:
 
 
 _STATE = {
-    "kernel": Field("dict"),
     "t": Field("float", 0, 2.0**53),
     "n_iter": Field("list"),
     "converged": Field("flag", none=True),
@@ -250,6 +269,14 @@ _STATE = {
     "columns": Field("dict"),
     "sparse": Field("flag"),
 }
+
+
+def restore_machine(n_features: int, scalars: Any, arrays: dict[str, Array]) -> CachedMachine:
+    """A machine from what a model file holds."""
+    Schema("cached machine", {"kernel": Field("dict"), **_STATE}, {}).check_layout(scalars, {})
+    scalars = dict(scalars)
+    kernel = kernels.from_config(scalars.pop("kernel"))
+    return CachedMachine.from_state(kernel, n_features, scalars, arrays)
 
 
 def check_sizes(kernel: kernels.Kernel, rows: Any, dtype: Any) -> None:
