@@ -14,12 +14,12 @@ from osvm._estimator.compat import (
     _BaseEstimator,
     _ClassifierMixin,
     _clone,
-    _NotFittedError,
     _OutlierMixin,
     _RegressorMixin,
     check_is_fitted,
     not_fitted_error,
 )
+from osvm._input import stand_in
 
 
 class Part(_BaseEstimator):
@@ -162,7 +162,7 @@ def test_not_fitted():
 
 def test_not_fitted_is_scikit_learns_own():
     exceptions = pytest.importorskip("sklearn.exceptions")
-    if not compat._want_sklearn():
+    if not stand_in.want_sklearn():
         pytest.skip("stand-ins are forced")
     assert not_fitted_error() is exceptions.NotFittedError
     assert compat.HAS_SKLEARN
@@ -172,18 +172,19 @@ def test_stand_ins_can_be_forced(monkeypatch):
     """Unless scikit-learn is loaded already: then its own error is what callers catch."""
     monkeypatch.setenv("OSVM_NO_SKLEARN", "1")
     monkeypatch.delitem(sys.modules, "sklearn", raising=False)
-    assert not_fitted_error() is _NotFittedError
+    assert not_fitted_error() is stand_in._NotFittedError
     code = """
         import sys
         from osvm._estimator import base
         from osvm._estimator import compat
+        from osvm._input import stand_in
         assert not compat.HAS_SKLEARN
         assert compat.BaseEstimator is compat._BaseEstimator
         assert "sklearn" not in sys.modules
         assert hasattr(base.OnlineEstimator(), "__sklearn_tags__")  # called by scikit-learn only
         try:
             base.OnlineEstimator()._check_fitted()
-        except compat._NotFittedError:
+        except stand_in._NotFittedError:
             print("fine")
     """
     run = subprocess.run(
