@@ -54,12 +54,17 @@ _MODULES = (
     "taxonomy",
 )
 
-__all__ = ["__version__", "get_include", *_OBJECTS, *_MODULES]
+# Engines of osvm.distributed, reachable as attributes: `osvm.spark.fit`.
+_ENGINES = ("ray", "spark")
+
+__all__ = ["__version__", "get_include", *_OBJECTS, *_MODULES, *_ENGINES]
 
 if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
     import osvm.dask as dask
     import osvm.datasets as datasets
     import osvm.distributed as distributed
+    import osvm.distributed.ray as ray
+    import osvm.distributed.spark as spark
     import osvm.exceptions as exceptions
     import osvm.io as io
     import osvm.kernel as kernel
@@ -114,6 +119,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_OBJECTS[name]), name)
     elif name in _MODULES:
         value = importlib.import_module(f"osvm.{name}")
+    elif name in _ENGINES:
+        value = importlib.import_module(f"osvm.distributed.{name}")
     else:
         raise AttributeError(f"module 'osvm' has no attribute {name!r}")
     globals()[name] = value

@@ -94,7 +94,8 @@ BAD_ONE = {
     "text": ("a", [1.0]), "column D": ([D], [1.0]), "column -1": ([-1], [1.0]),
     "nan": ([0], [np.nan]), "inf": ([0], [np.inf]), "lengths": ([0, 1], [1.0]),
     "halves": ([0.5], [1.0]),
-    "no values": ([0], None), "deep": ([[0]], [[1.0]]), "dict of text": ({"a": 1.0},),
+    "no values": ([0], None), "deep": ([[0]], [[1.0]]), "dict of text": ({"a": "b"},),
+    "names and numbers": ({"a": 1.0, 3: 1.0},),
     "dict nan": ({0: np.nan},), "dict column D": ({D: 1.0},), "dict huge": ({10**30: 1.0},),
     "dict text value": ({0: "a"},), "None": (None,), "number": (3.0,), "objects": ([None], [1.0]),
 }  # fmt: skip
@@ -103,7 +104,7 @@ BAD_PATH = {"None": None, "number": 3.5, "a folder": "/", "nowhere": "/no/such/f
 
 # Methods that take nothing, or what scikit-learn checks itself.
 WITHOUT = {
-    "get_params", "get_metadata_routing", "set_callbacks", "densify", "sparsify", "to_sklearn",
+    "get_params", "get_metadata_routing", "to_bytes", "set_callbacks", "densify", "sparsify", "to_sklearn",
     "set_fit_request", "set_partial_fit_request", "set_score_request",
 }  # fmt: skip
 
@@ -158,7 +159,7 @@ def calls(model, target):
 COVERED = WITHOUT | {
     "fit", "partial_fit", "fit_predict", "score", "predict", "decision_function", "predict_proba",
     "predict_log_proba", "score_samples", "predict_labels", "learn_one", "score_one",
-    "predict_one", "save", "set_params",
+    "predict_one", "predict_proba_one", "save", "set_params",
 }  # fmt: skip
 
 

@@ -69,7 +69,7 @@ LINEAR = [
     ("multi", {"project": True}),
     ("paths", {"loss": "graph_hinge", "taxonomy": TREE}),
 ]  # fmt: skip
-SVC = [
+LINEAR_SVC = [
     ("binary", {}),
     ("binary", {"loss": "hinge", "C": 10.0, "warm_start": True, "intercept_scaling": 1.0}),
     ("multi", {"class_weight": "balanced", "dual": False}),
@@ -143,7 +143,7 @@ def _kinds():
 
     for target, params in LINEAR:
         add("LinearClassifier", target, params)
-    for target, params in SVC:
+    for target, params in LINEAR_SVC:
         add("LinearSVC", target, params)
     for params in REGRESSOR:
         add("LinearRegressor", "number", params)

@@ -130,18 +130,15 @@ def _check_alike(models: list[Any], base: Any) -> None:
     """Raise unless all parts are of one kind, with the same parameters and columns."""
     first = models[0]
     if not isinstance(first, LinearEstimator | MultilabelClassifier | KernelEstimator):
-        raise TypeError(f"merge takes linear and kernel estimators, not {type(first).__name__}")
+        raise TypeError(
+            f"merge takes linear and kernel estimators of streams, not {type(first).__name__}"
+        )
     params = comparable(first)
     for number, model in enumerate([*models, *([] if base is None else [base])]):
         name = f"part {number}" if number < len(models) else "the base"
         if type(model) is not type(first):
             raise TypeError(f"{name} is a {type(model).__name__}, part 0 {type(first).__name__}")
         model._check_fitted()
-        if isinstance(model, KernelEstimator) and not isinstance(model._machine, BufferMachine):
-            raise ValueError(
-                f"{name} was trained with solver={model._trained_with!r} on a fixed set: merge "
-                "takes kernel models with solver='buffer'"
-            )
         for key, value in comparable(model).items():
             if value != params[key]:
                 raise ValueError(f"{name} has {key}={value!r:.60}, part 0 {params[key]!r:.60}")
@@ -351,7 +348,7 @@ def _merge_label_sets(models: list[Any], base: Any, shares: Array) -> State:
         if name in models[0].__dict__:
             setattr(whole, name, models[0].__dict__[name])
     whole._index = union
-    whole._keep_models(None, label_models)
+    whole._keep_models(*whole._restored(label_models, models[0]._joined is not None))
     whole.t_ = _count(base) + sum(int(model.t_) - _count(base) for model in models)
     return whole._get_state()
 

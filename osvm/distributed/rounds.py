@@ -191,9 +191,10 @@ def fit_on(engine: Any, model: Any, blocks: Sequence[Any], asked: Options) -> An
 def _check_model(model: Any) -> None:
     """Raise unless rounds can train such a model."""
     if not isinstance(model, LinearEstimator | MultilabelClassifier | KernelEstimator):
-        raise TypeError(f"rounds train linear and kernel models, not {type(model).__name__}")
+        raise TypeError(
+            f"rounds train linear and kernel models of streams, not {type(model).__name__}"
+        )
     if isinstance(model, KernelEstimator):
-        model.partial_fit  # noqa: B018  an AttributeError says what to do
         return
     inner = model._new_inner() if isinstance(model, MultilabelClassifier) else model
     options.refuse("rounds", options.asked(inner))

@@ -56,7 +56,7 @@ class TaskEngine:
         return value
 
     def submit(self, function: Any, *arguments: Any, level: int = 0) -> Any:
-        """A token for function(*arguments); arguments may be tokens, or lists of them."""
+        """A token for ``function(*arguments)``; arguments may be tokens, or lists of them."""
         raise NotImplementedError
 
     def finished(self, tokens: Sequence[Any]) -> Iterator[tuple[Any, bool]]:

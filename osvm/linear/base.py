@@ -130,7 +130,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         progress = make_progress(self.verbose, start=int(before)) if self.verbose else None
         record = self._new_record(self.epochs * source.n_rows) if self.record else None
         watch = Watch(progress, record, platt, epochs)
-        jobs = resolve_jobs(self.n_jobs)
+        jobs = 1 if self.n_jobs is None else resolve_jobs(self.n_jobs)
         passes = Passes(self.epochs, self.shuffle, rng, self.tol, order, jobs)
         objectives: list[float] = []
         interrupt = None

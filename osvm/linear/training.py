@@ -96,14 +96,20 @@ def train(
     """
     objectives: list[float] = []
     best, stale, n = math.inf, 0, data.X.n_rows
-    order = passes.first_order
+    order, jobs = passes.first_order, passes.jobs
+    if jobs > 1:
+        jobs = useful_jobs(jobs, n, learner, watch.record)
     for epoch in range(passes.epochs):
         if watch.epochs is not None:
             watch.epochs.begin()
         began, before = time.perf_counter(), learner.loss_sum
         if order is None:
             order = visiting_order(n, passes.shuffle, passes.rng)
-        _epoch(learner, plan, data, order, watch, epoch * n, passes.jobs)
+        if jobs > 1:
+            _mixed_epoch(learner, plan, data, order, watch, jobs)
+        else:
+            run(learner, data, order, plan.curvature, watch, offset=epoch * n)
+            learner.flush()
         order, value = None, None
         if passes.tol is not None:
             value = objective(learner, plan, data, plan.average_from >= 0)
@@ -122,23 +128,11 @@ def train(
     return objectives
 
 
-def _epoch(
-    learner: SGDLearner,
-    plan: Plan,
-    data: Examples,
-    order: Array | None,
-    watch: Watch,
-    offset: int,
-    jobs: int,
+def _mixed_epoch(
+    learner: SGDLearner, plan: Plan, data: Examples, order: Array | None, watch: Watch, jobs: int
 ) -> None:
-    """One epoch, in one thread or in several."""
-    n = data.X.n_rows
-    jobs = useful_jobs(jobs, n, learner, watch.record)
-    if jobs == 1:
-        run(learner, data, order, plan.curvature, watch, offset=offset)
-        learner.flush()
-        return
-    loss, errors = learner.loss_sum, learner.error_sum
+    """One epoch in several threads."""
+    n, loss, errors = data.X.n_rows, learner.loss_sum, learner.error_sum
 
     def learn(part: SGDLearner, platt: Platt | None, rows: Array) -> None:
         run(part, data, rows, plan.curvature, Watch(platt=platt))

@@ -400,8 +400,8 @@ def test_what_cannot_be_merged_is_named():
         osvm.merge([fitted(schedule="smd")] * 2)
     with pytest.raises(ValueError, match="give reg, not C"):
         osvm.merge([osvm.LinearClassifier(C=1.0).fit(X[:n], Y["binary"][:n]) for n in (100, 200)])
-    with pytest.raises(ValueError, match="fixed set"):
-        osvm.merge([osvm.KernelClassifier(solver="ol_svm").fit(X, Y["binary"])] * 2)
+    with pytest.raises(TypeError, match="of streams, not SVC"):
+        osvm.merge([osvm.SVC(solver="ol_svm").fit(X, Y["binary"])] * 2)
     with pytest.raises(ValueError, match="part 1 has the kernel"):
         osvm.merge(
             [osvm.KernelClassifier(gamma="scale").partial_fit(c * X, Y["binary"]) for c in (1, 2)]

@@ -289,8 +289,8 @@ def test_parameters_are_checked_before_any_work(tmp_path):
         fit(object(), never)
     with pytest.raises(TypeError, match="round_"):
         fit(osvm.LinearClassifier(), never, round_=3)
-    with pytest.raises(AttributeError, match="fixed training set"):
-        fit(osvm.KernelClassifier(solver="ol_svm"), never)
+    with pytest.raises(TypeError, match="of streams, not SVC"):
+        fit(osvm.SVC(solver="ol_svm"), never)
 
 
 @pytest.mark.parametrize("classes", [None, ["a", "b", "c"]])
