@@ -14,12 +14,13 @@ from osvm._estimator.compat import (
     _BaseEstimator,
     _ClassifierMixin,
     _clone,
-    _NotFittedError,
     _OutlierMixin,
     _RegressorMixin,
     check_is_fitted,
     not_fitted_error,
 )
+from osvm._input import stand_in
+from osvm._input.stand_in import _NotFittedError
 
 
 class Part(_BaseEstimator):
@@ -162,7 +163,7 @@ def test_not_fitted():
 
 def test_not_fitted_is_scikit_learns_own():
     exceptions = pytest.importorskip("sklearn.exceptions")
-    if not compat._want_sklearn():
+    if not stand_in.want_sklearn():
         pytest.skip("stand-ins are forced")
     assert not_fitted_error() is exceptions.NotFittedError
     assert compat.HAS_SKLEARN
@@ -177,13 +178,14 @@ def test_stand_ins_can_be_forced(monkeypatch):
         import sys
         from osvm._estimator import base
         from osvm._estimator import compat
+        from osvm._input import stand_in
         assert not compat.HAS_SKLEARN
         assert compat.BaseEstimator is compat._BaseEstimator
         assert "sklearn" not in sys.modules
         assert hasattr(base.OnlineEstimator(), "__sklearn_tags__")  # called by scikit-learn only
         try:
             base.OnlineEstimator()._check_fitted()
-        except compat._NotFittedError:
+        except stand_in._NotFittedError:
             print("fine")
     """
     run = subprocess.run(
