@@ -104,7 +104,8 @@ BAD_PATH = {"None": None, "number": 3.5, "a folder": "/", "nowhere": "/no/such/f
 
 # Methods that take nothing, or what scikit-learn checks itself.
 WITHOUT = {
-    "get_params", "get_metadata_routing", "to_bytes", "set_callbacks", "densify", "sparsify", "to_sklearn",
+    "get_params", "get_metadata_routing", "to_bytes", "set_callbacks", "densify", "sparsify",
+    "to_sklearn",
     "set_fit_request", "set_partial_fit_request", "set_score_request",
 }  # fmt: skip
 
@@ -145,7 +146,7 @@ def calls(model, target):
     if "t_" in model.__dict__ and hasattr(model, "partial_fit"):
         for name, bad in NARROW.items():
             yield "partial_fit", f"X {name}", (bad, *y), {}
-    for method in ("learn_one", "score_one", "predict_one"):
+    for method in ("learn_one", "score_one", "predict_one", "predict_proba_one"):
         if hasattr(model, method):
             label = () if method != "learn_one" or good is None else (good[0],)
             for name, bad in BAD_ONE.items():

@@ -184,13 +184,16 @@ def save_plot(curve: list[tuple[int, float]], results: list[Result], path: str) 
 
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    left.semilogx([n for n, _ in curve], [100 * e for _, e in curve], marker=".")
+    left.semilogx([n for n, _ in curve], [100 * e for _, e in curve], marker=".", color="#0072B2")
     left.set(xlabel="examples seen", ylabel="test error, %", title="learning from a stream")
-    for r in results:
-        right.semilogx(r.ratio, 100 * r.test_error, "o", label=r.learner)
-    right.set(xlabel="time of the fit / time of X @ w", ylabel="test error, %")
-    right.legend(fontsize="small")
-    figure.savefig(path, dpi=120)
+    shown = results[::-1]  # the first line at the top
+    bars = right.barh([r.learner for r in shown], [r.ratio for r in shown], color="#0072B2")
+    right.bar_label(bars, [f"error {100 * r.test_error:.1f} %" for r in shown], padding=3)
+    right.margins(x=0.25)
+    right.set(xlabel="time of the fit / time of one X @ w", title="time to learn")
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=90)
     return True
 
 

@@ -28,7 +28,7 @@ def test_help_groups_flags_and_tells_every_default(capsys):
         cls = estimators.find_class(name)
         for parameter, found in estimators.parameters_of(cls).items():
             flag = "--" + parameter.replace("_", "-")
-            assert len(re.findall(rf"^  {flag}[ ,]", out, flags=re.M)) == 1, flag
+            assert len(re.findall(rf"^  {flag}[ ,]", out, re.M)) == 1, flag
             text = words[re.search(rf" {flag}(,| VALUE| \[VALUE\])", words).start() :]
             about, _, rest = text.partition("(default:")
             assert len(about.split()) > 3, flag  # it says something

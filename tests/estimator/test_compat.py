@@ -20,6 +20,7 @@ from osvm._estimator.compat import (
     not_fitted_error,
 )
 from osvm._input import stand_in
+from osvm._input.stand_in import _NotFittedError
 
 
 class Part(_BaseEstimator):
@@ -172,7 +173,7 @@ def test_stand_ins_can_be_forced(monkeypatch):
     """Unless scikit-learn is loaded already: then its own error is what callers catch."""
     monkeypatch.setenv("OSVM_NO_SKLEARN", "1")
     monkeypatch.delitem(sys.modules, "sklearn", raising=False)
-    assert not_fitted_error() is stand_in._NotFittedError
+    assert not_fitted_error() is _NotFittedError
     code = """
         import sys
         from osvm._estimator import base
