@@ -169,6 +169,8 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
             weight = None
             if sample_weight is not None:
                 weight = validate.check_sample_weight(sample_weight, n, allow_zero=True)
+                if not np.any(weight):
+                    raise ValueError("all sample weights are zero: there is nothing to learn from")
             by_class = resolve_class_weight(self.class_weight, index, codes, weight)
             single = len(index) == 2
             if single and by_class is not None:
