@@ -82,7 +82,8 @@ class LabelSets:
 
 def _is_matrix(Y: Any) -> bool:
     """Whether lists of equal length hold 0 and 1 alone, and one twice: then they are no labels."""
-    if not isinstance(Y, list | tuple) or not all(isinstance(row, list | tuple) for row in Y):
+    kinds = list | tuple | np.ndarray
+    if not isinstance(Y, list | tuple) or not all(isinstance(row, kinds) for row in Y):
         return False
     if len({len(row) for row in Y}) != 1:
         return False

@@ -40,13 +40,13 @@ def check_y_classes(
         labels = _to_vector(y, estimator_name)
         if labels.dtype.kind == "O":
             labels = _object_labels(labels)
-    except ValueError:
-        if _holds_label_sets(y):
-            raise ValueError(
-                f"{estimator_name} takes one label a row, and y holds sets of labels (or a matrix "
-                "with a column for each label); osvm.MultilabelClassifier learns those"
-            ) from None
-        raise
+    except ValueError as error:
+        if not _holds_label_sets(y):
+            raise
+        text = str(error)
+        if "inhomogeneous" in text:  # numpy's word for rows of other lengths
+            text = f"{estimator_name} takes one label a row, and y holds collections of them."
+        raise ValueError(f"{text} osvm.MultilabelClassifier learns sets of labels.") from None
     kind = labels.dtype.kind
     if kind == "f":
         if labels.dtype.itemsize not in (4, 8) or not labels.dtype.isnative:

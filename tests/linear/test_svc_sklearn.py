@@ -21,10 +21,12 @@ SAME = [
     ("test_linearsvc_fit_sampleweight", SEED),
     ("test_linearsvc_iris", SEED),
     ("test_linearsvc_verbose", {}),
-    ("test_dense_liblinear_intercept_handling", {"classifier": osvm.LinearSVC, **SEED}),
-    ("test_liblinear_set_coef", {}),
+    ("test_liblinear_set_coef", SEED),
     *[
-        ("test_linearsvm_liblinear_sample_weight", {"SVM": osvm.LinearSVC, "params": params})
+        (
+            "test_linearsvm_liblinear_sample_weight",
+            {"SVM": osvm.LinearSVC, "params": params, **SEED},
+        )
         for params in (
             {"penalty": "l2", "loss": "squared_hinge", "dual": True},
             {"penalty": "l2", "loss": "squared_hinge", "dual": False},
@@ -35,6 +37,12 @@ SAME = [
 # Tests that fail: their arguments, and the error that says why.
 DIFFERS = [
     ("test_linearsvc", SEED, "penalty='l2' only"),
+    # the default is None, a free offset
+    (
+        "test_dense_liblinear_intercept_handling",
+        {"classifier": osvm.LinearSVC, **SEED},
+        "intercept_scaling",
+    ),
     ("test_linearsvc_crammer_singer", SEED, "multi_class must be 'ovr'"),
     ("test_linear_svm_convergence_warnings", SEED, "the relative duality gap is"),
 ]
