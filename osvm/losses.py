@@ -210,6 +210,10 @@ class ModifiedHuber(Loss):
     slope_bound: ClassVar[Any] = 4.0
     curvature_bound: ClassVar[Any] = 2.0
 
+    def probability(self, f: ArrayLike) -> Any:
+        """Probability of the label +1 at score f: a straight line from -1 to 1 (Zhang 2004)."""
+        return 0.5 * (np.clip(np.asarray(f, dtype=np.float64), -1.0, 1.0) + 1.0)
+
 
 # ------------------------------------------------------------------- novelty
 

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._estimator.compat import BaseEstimator, check_is_fitted
+from osvm._estimator.hints import PARTS, with_hints
 from osvm._estimator.lock import Locked
 from osvm._input import validate
 from osvm._input.labels import LabelIndex, RunningBalance, check_class_weight, resolve_class_weight
@@ -58,8 +59,6 @@ _BASE_FIELDS = {
     "n_features_in": Field("int", 1, 2**48),
     "feature_names_in": Field("list", none=True),
 }
-# Parameters that hold a part, and the modules whose `get` resolves it.
-_PARTS = {"kernel": "osvm.kernels", "loss": "osvm.losses", "schedule": "osvm.schedules"}
 State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
 
@@ -72,6 +71,12 @@ class OnlineEstimator(Locked, BaseEstimator):
 
     def __init__(self) -> None:
         """An estimator without parameters, whose signature can be inspected."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Unknown constructor arguments get an error that names the right one."""
+        super().__init_subclass__(**options)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = with_hints(cls.__init__)  # type: ignore[method-assign]
 
     # ------------------------------------------------------------- parameters
 
@@ -97,7 +102,7 @@ class OnlineEstimator(Locked, BaseEstimator):
             name, nested, own = key.partition("__")
             if name not in known:
                 return super().set_params(**{key: params[key]})  # raises
-            if nested and name in _PARTS:
+            if nested and name in PARTS:
                 inner.setdefault(name, {})[own] = params.pop(key)
         if inner:
             params |= {
@@ -108,7 +113,7 @@ class OnlineEstimator(Locked, BaseEstimator):
 
     def _changed_part(self, name: str, part: Any, values: dict[str, Any]) -> Any:
         """The part with these parameters; a kernel's name takes the rest from the estimator."""
-        module = import_module(_PARTS[name])
+        module = import_module(PARTS[name])
         if name == "kernel" and isinstance(part, str):
             own = {key: getattr(self, key, None) for key in module.parameters(part)}
             values = {**{key: v for key, v in own.items() if v is not None}, **values}

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from osvm._estimator.compat import HAS_CALLBACKS
 
 __all__ = ["EpochWatch"]
@@ -21,7 +23,8 @@ class EpochWatch:
     Parameters
     ----------
     model : estimator
-        Its `callback` parameter is the user's function.
+        Its `callback` parameter is the user's function, which gets an estimator with the
+        weights of the moment; `model` itself changes when the fit has ended.
     epochs : int
         The most there can be.
     X, y, sample_weight
@@ -64,7 +67,10 @@ class EpochWatch:
                 **self._data, reconstruction_attributes=self._attributes
             )
         if self._model.callback is not None:
-            stop = self._model.callback(self._model, epoch) is True or stop
+            now = type(self._model)(**self._model.get_params(deep=False))
+            now.__dict__.update(self._attributes())
+            answer = self._model.callback(now, epoch)
+            stop = (isinstance(answer, bool | np.bool_) and bool(answer)) or stop
         return bool(stop)
 
     def close(self) -> None:

@@ -39,6 +39,8 @@ class LabelSets:
             raise ValueError("Y must hold a collection of labels for each row")
         if len(Y) != n:
             raise ValueError(f"X has {n} rows and Y has {len(Y)}")
+        if _is_matrix(Y):
+            return cls._of_matrix(np.array(Y), n)
         flat: list = []
         ends = [0]
         for row, labels in enumerate(Y):
@@ -76,6 +78,18 @@ class LabelSets:
         ones = np.ones(len(codes), np.int64)
         rows = csr_array((ones, codes, self.ends), shape=(len(self.ends) - 1, n_labels))
         return rows.tocsc()
+
+
+def _is_matrix(Y: Any) -> bool:
+    """Whether lists of equal length hold 0 and 1 alone, and one twice: then they are no labels."""
+    kinds = list | tuple | np.ndarray
+    if not isinstance(Y, list | tuple) or not all(isinstance(row, kinds) for row in Y):
+        return False
+    if len({len(row) for row in Y}) != 1:
+        return False
+    values = {value for row in Y for value in row if isinstance(value, int | float | np.number)}
+    repeats = any(len(set(row)) < len(row) for row in Y)
+    return repeats and values <= {0, 1} and all(v in values for row in Y for v in row)
 
 
 def label_array(labels: Any) -> Array:

@@ -36,11 +36,18 @@ def check_y_classes(
     estimator_name : str
         For messages.
     """
-    labels = _to_vector(y, estimator_name)
+    try:
+        labels = _to_vector(y, estimator_name)
+        if labels.dtype.kind == "O":
+            labels = _object_labels(labels)
+    except ValueError as error:
+        if not _holds_label_sets(y):
+            raise
+        text = str(error)
+        if "inhomogeneous" in text:  # numpy's word for rows of other lengths
+            text = f"{estimator_name} takes one label a row, and y holds collections of them."
+        raise ValueError(f"{text} osvm.MultilabelClassifier learns sets of labels.") from None
     kind = labels.dtype.kind
-    if kind == "O":
-        labels = _object_labels(labels)
-        kind = labels.dtype.kind
     if kind == "f":
         if labels.dtype.itemsize not in (4, 8) or not labels.dtype.isnative:
             labels = labels.astype(np.float64)
@@ -61,6 +68,17 @@ def check_y_classes(
     if n_rows is not None and len(labels) != n_rows:
         _refuse_lengths(n_rows, len(labels), "y")
     return labels
+
+
+def _holds_label_sets(y: Any) -> bool:
+    """Whether y has a collection of labels for each row, or an indicator matrix."""
+    shape = getattr(y, "shape", None)
+    if shape is not None and len(shape) == 2 and shape[1] > 1:
+        values = np.asarray(y.data if hasattr(y, "indptr") else y)
+        return values.dtype.kind in "biuf" and bool(np.isin(values, (0, 1)).all())
+    if not isinstance(y, list | tuple | np.ndarray):
+        return False
+    return len(y) > 0 and all(isinstance(row, list | tuple | set | frozenset) for row in y)
 
 
 def check_y_regression(

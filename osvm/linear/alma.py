@@ -59,6 +59,8 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
     intercept_ : array of zeros
     t_ : int
         Examples seen.
+    n_iter_ : int
+        Passes that the last `fit` made; 1 in a stream.
     n_corrections_ : int
 
     Examples
@@ -104,15 +106,17 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
             generator = make_generator(self.random_state)
             shuffle = check_bool("shuffle", self.shuffle)
             seen = 0
+            n_iter = 0
             for _ in range(epochs):
                 order = (
                     generator.permutation(source.n_rows) if shuffle else np.arange(source.n_rows)
                 )
                 made = state.learn(source, Y, order.astype(np.intp, copy=False))
                 seen += source.n_rows
+                n_iter += 1
                 if made == 0:
                     break
-            self._store(X, source, state, index, seen)
+            self._store(X, source, state, index, seen, n_iter)
             return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> AlmaClassifier:
@@ -180,7 +184,15 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
             np.sqrt(2.0) if step is None else step,
         )
 
-    def _store(self, X: Any, source: Any, state: AlmaState, index: LabelIndex, seen: int) -> None:
+    def _store(
+        self,
+        X: Any,
+        source: Any,
+        state: AlmaState,
+        index: LabelIndex,
+        seen: int,
+        n_iter: int = 1,
+    ) -> None:
         if not (np.abs(state.raw).max() < _LARGEST and np.isfinite(state.weights()).all()):
             raise ValueError(
                 "the weights overflowed: norms of rows are too small or too large; "
@@ -194,7 +206,7 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
             self.coef_ = state.weights()
             self.intercept_ = np.zeros(len(self.coef_))
             self.n_corrections_ = int((state.count - 1).sum())
-            self.t_ = seen
+            self.t_, self.n_iter_ = seen, n_iter
 
     # -------------------------------------------------------------------- state
 

@@ -7,6 +7,7 @@ learn, then store.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -117,15 +118,9 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
                 self,
                 self.epochs,
                 *given,
-                lambda: {
-                    "_learner": learner.copy(),
-                    "_plan": plan,
-                    "_rng": rng,
-                    "_platt": platt,
-                    "t_": int(learner.seen),
-                    "n_features_in_": source.n_features,
-                    **attributes,
-                },
+                lambda: (
+                    self._moment(given[0], source, learner, plan, rng, platt, before) | attributes
+                ),
             )
         progress = make_progress(self.verbose, start=int(before)) if self.verbose else None
         record = self._new_record(self.epochs * source.n_rows) if self.record else None
@@ -141,7 +136,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         with self._lock.changing():
             self._store(given[0], source, learner, plan, rng)
             self.__dict__.update(attributes, _platt=platt)
-            self.n_epochs_ = round((learner.seen - before) / source.n_rows)
+            self.n_iter_ = round((learner.seen - before) / source.n_rows)
             self.objective_ = np.array(objectives)
             if record is not None:
                 self._store_record(record, int(learner.seen - before), fresh=True)
@@ -157,6 +152,22 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         warn_if_constant(
             learner, plan, data, on_the_way=figure / (learner.seen - before), stacklevel=3
         )
+
+    def _moment(self, X: Any, source: RowSource, *parts: Any) -> dict[str, Any]:
+        """Fitted attributes in the middle of a fit, with copies of what goes on changing."""
+        learner, plan, rng, platt, before = parts
+        names = validate.feature_names(X)
+        return {
+            "_learner": learner.copy(),
+            "_plan": plan,
+            "_plan_values": tuple(map(self.__dict__.get, PLAN_PARAMS)),
+            "_rng": copy.deepcopy(rng),
+            "_platt": None if platt is None else platt.copy(),
+            "t_": int(learner.seen),
+            "n_iter_": round((learner.seen - before) / source.n_rows),
+            "n_features_in_": source.n_features,
+            **({} if names is None else {"feature_names_in_": names}),
+        }
 
     def _new_platt(self, n_out: int) -> Platt | None:
         """The sigmoids to learn beside the weights, with `probability=True`."""

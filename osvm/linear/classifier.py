@@ -66,7 +66,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         Divide each row by its norm, without a copy.
     fit_intercept : bool, default True
     epochs : int, default 5
-        Passes over the data in `fit`.
+        Passes over the data in `fit`, at most: `tol` and `callback` may end it sooner.
     tol : float, optional
         Stop `fit` when two epochs in a row lower the objective by less than this
         fraction.  The objective is the true one, which costs a pass.
@@ -94,7 +94,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         Keep `history_`.
     callback : callable, optional
         Called as ``callback(model, epoch)`` after each epoch of `fit`; returning
-        True stops.
+        True stops.  `model` is a copy of the estimator as it is then, which can score,
+        predict and be saved; `epoch` has `number` (from 1), `seconds`, `average_loss` (of
+        the examples before their steps) and `objective` (with `tol`, else None).
 
     Attributes
     ----------
@@ -104,7 +106,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     intercept_ : array, shape (1,) or (K,)
     t_ : int
         Examples seen.
-    n_epochs_ : int
+    n_iter_ : int
         Passes that the last `fit` made.
     objective_ : array
         After each epoch, with `tol`.
@@ -384,12 +386,19 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             return True
         return (
             f"loss {loss.name!r} defines no probability; use probability=True, or the loss "
-            "'logistic' or 'softmax'"
+            "'logistic', 'modified_huber' or 'softmax'"
         )
 
     @available_if(_has_probability)
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes: the loss's own, or by Platt scaling.
+
+        The losses "logistic", "softmax" and "modified_huber" have their own; with a binary
+        loss and several classes they are normalized.  `predict` goes by the scores, and so by
+        the largest of these probabilities.  There are two exceptions: `probability=True`,
+        whose sigmoids have offsets of their own, so that a row near the boundary may get a
+        label of less than one half; and several classes that "modified_huber" gives all the
+        same probability, 0 or 1.
 
         Parameters
         ----------
@@ -419,6 +428,21 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             p = p[:, : len(self._index)]
             total = p.sum(axis=1, keepdims=True)
             return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0)
+
+    @available_if(_has_probability)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : CSR matrix, array or data frame, shape (n, d)
+
+        Returns
+        -------
+        array, shape (n, K)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     # ---------------------------------------------------------------- attributes
 

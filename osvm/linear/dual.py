@@ -318,6 +318,16 @@ class _Run:
         if solver.positive is not None:
             own = np.where(y > 0, solver.positive[k], 1.0)
             weight = own if weight is None else own * weight
+        r, n_steps = self.results, 0
+        used = y if weight is None else y[weight > 0.0]
+        free = solver.fit_intercept and solver.intercept_scaling is None
+        if free and (len(used) == 0 or used.min() == used.max()):
+            # One class alone: the offset meets all margins, and nothing is lost.
+            r["intercept"][k] = used[0] if len(used) else 0.0
+            for name in ("objective_", "dual_objective_", "dual_gap_"):
+                r[name][k] = 0.0
+            r["converged"][k] = True
+            return
         alpha = np.zeros(n) if self.alpha is None else self.alpha[k]
         if o["start"] is not None:
             alpha[:] = o["start"][k]
@@ -330,7 +340,7 @@ class _Run:
             solver.shrinking,
             solver.shuffle,
             o["bias_sq"],
-            solver.fit_intercept and solver.intercept_scaling is None,
+            free,
             w,
             alpha,
             float(solver.intercept[k]) if o["start"] is not None else 0.0,
@@ -346,7 +356,6 @@ class _Run:
             def report(*row):
                 return callback(k, dict(zip(COLUMNS, row)))
 
-        r, n_steps = self.results, 0
         try:
             most = o["max_epochs"]
             first = min(self.patience(y, weight), most)

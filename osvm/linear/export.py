@@ -63,7 +63,7 @@ def to_sklearn(model: Any) -> Any:
         twin.coef_ = _dense(model.coef_).ravel()
         twin.offset_ = np.atleast_1d(model.offset_ - model.intercept_)
     twin.t_ = float(model.t_) + 1.0
-    twin.n_iter_ = max(1, int(getattr(model, "n_epochs_", 1)))
+    twin.n_iter_ = max(1, int(getattr(model, "n_iter_", 1)))
     twin.n_features_in_ = model.n_features_in_
     if hasattr(model, "feature_names_in_"):
         twin.feature_names_in_ = model.feature_names_in_

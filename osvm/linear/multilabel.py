@@ -71,6 +71,8 @@ tol, shuffle, random_state, probability
     n_features_in_ : int
     t_ : int
         Examples seen.
+    n_iter_ : int
+        Passes that the last `fit` made, of the label that needed most.
 
     Examples
     --------
@@ -138,13 +140,13 @@ tol, shuffle, random_state, probability
 
     # ------------------------------------------------------------------ learning
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> MultilabelClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultilabelClassifier:
         """Learn from all rows, `epochs` times.
 
         Parameters
         ----------
         X : CSR matrix, array or data frame, shape (n, d)
-        Y : n collections of labels, or an (n, K) matrix of 0 and 1, dense or sparse
+        y : n collections of labels, or an (n, K) matrix of 0 and 1, dense or sparse
         sample_weight : array of n weights, optional
 
         Returns
@@ -153,7 +155,7 @@ tol, shuffle, random_state, probability
         """
         with self._lock.writing():
             source, rows = self._open(X, reset=True)
-            sets = LabelSets.of(Y, source.n_rows)
+            sets = LabelSets.of(y, source.n_rows)
             index = sets.new_index()
             codes = index.encode(sets.flat)
             epochs = check_integer("epochs", self.epochs, 1)
@@ -168,6 +170,8 @@ tol, shuffle, random_state, probability
                 self._keep_models(joined, models)
                 self._keep_plan_values()
                 self.t_ = source.n_rows * epochs
+                own = [getattr(model, "n_iter_", epochs) for model in models]
+                self.n_iter_ = max(own, default=epochs)
             return self
 
     def _fit_joined(
@@ -238,14 +242,14 @@ tol, shuffle, random_state, probability
         return source, rows
 
     def partial_fit(
-        self, X: Any, Y: Any, classes: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> MultilabelClassifier:
         """Learn from the next rows of a stream, in their order.
 
         Parameters
         ----------
         X : CSR matrix, array or data frame, shape (n, d)
-        Y : n collections of labels, or an (n, K) matrix of 0 and 1, dense or sparse
+        y : n collections of labels, or an (n, K) matrix of 0 and 1, dense or sparse
         classes : array, optional
             All labels, if they are known at the first call.  A label that appears later is
             learnt from there on.
@@ -258,7 +262,7 @@ tol, shuffle, random_state, probability
         with self._lock.changing():
             known = self.__dict__
             source, rows = self._open(X)
-            sets = LabelSets.of(Y, source.n_rows)
+            sets = LabelSets.of(y, source.n_rows)
             index = known.get("_index")
             if index is None:
                 index = (
@@ -379,12 +383,18 @@ tol, shuffle, random_state, probability
                 [model.predict_proba(rows)[:, 1] for model in self._label_models()]
             )
 
-    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The fraction of rows whose label sets are predicted exactly."""
         self._check_fitted()
         with self._lock:
             found, known = self.predict(X), self._index
-        sets = LabelSets.of(Y, len(found))
+        sets = LabelSets.of(y, len(found))
         index, codes = known.grown(sets.flat) if len(sets.flat) else (known, sets.flat)
         wanted = sets.membership(codes, len(index)).toarray()
         extra = wanted[:, len(known) :].any(axis=1)  # labels that the model does not know

@@ -39,7 +39,7 @@ class LinearNovelty(OutlierMixin, OneScore):
     intercept_ : array, shape (1,)
     offset_ : float
         ``decision_function = score_samples - offset_``; 1.
-    t_, n_epochs_, objective_, history_
+    t_, n_iter_, objective_, history_
         As for :class:`LinearClassifier`; "error" is the share of rows flagged.
 
     Examples

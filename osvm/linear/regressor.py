@@ -37,7 +37,7 @@ class LinearRegressor(RegressorMixin, OneScore):
     ----------
     coef_ : array, shape (d,)
     intercept_ : array, shape (1,)
-    t_, n_epochs_, objective_, history_
+    t_, n_iter_, objective_, history_
         As for :class:`LinearClassifier`; "error" is the running mean of `|f - y|`.
 
     Examples

@@ -103,8 +103,6 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
     True
     """
 
-    coef_: Any
-
     def __init__(
         self,
         penalty: str = "l2",
@@ -169,6 +167,8 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
             weight = None
             if sample_weight is not None:
                 weight = validate.check_sample_weight(sample_weight, n, allow_zero=True)
+                if not np.any(weight):
+                    raise ValueError("all sample weights are zero: there is nothing to learn from")
             by_class = resolve_class_weight(self.class_weight, index, codes, weight)
             single = len(index) == 2
             if single and by_class is not None:
@@ -249,7 +249,7 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
         """Store what the solver has found, in scikit-learn's units."""
         scale = 1.0 / solver.reg
         single = solver.n_out == 1
-        self.coef_ = np.atleast_2d(solver.weights.array())
+        self.coef_: Any = np.atleast_2d(solver.weights.array())
         self.intercept_ = solver.intercept.copy()
         gap, objective = solver.dual_gap_ * scale, solver.objective_ * scale
         self.dual_gap_ = float(gap[0]) if single else gap

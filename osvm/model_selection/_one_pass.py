@@ -186,7 +186,7 @@ class OnePassSearch:
         own = plan.learner(source.n_features, learner.intercept.shape[1], learner.weights.v.dtype)
         own.set_state(*learner.candidate_state(self.best_index_))
         model._store(X, source, own, plan, rng)
-        model.n_epochs_, model.objective_ = model.epochs, np.array([])
+        model.n_iter_, model.objective_ = model.epochs, np.array([])
         model._index = index
         model._balance = RunningBalance(np.bincount(codes, minlength=len(index)))
         self.best_estimator_ = model

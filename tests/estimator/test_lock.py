@@ -249,7 +249,7 @@ def test_a_callback_may_use_the_model(tmp_path):
 
     model = osvm.LinearClassifier(callback=look, random_state=0, epochs=3)
     model.fit(X, y).fit(X, y)
-    assert len(seen) == 3
+    assert len(seen) == 6
     assert model._lock.is_free
 
 

@@ -22,10 +22,12 @@ ESTIMATORS = [
     osvm.LinearClassifier(random_state=0),
     osvm.LinearRegressor(random_state=0),
     osvm.LinearNovelty(random_state=0),
+    osvm.LinearSVC(random_state=0),
+    osvm.AlmaClassifier(),
 ]
 
 # Weighted and repeated examples are visited in other orders: scikit-learn waives
-# these two for its own SGD as well.
+# these two for its own SGD and its LinearSVC as well.
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": "SGD visits repeated rows one by one",
     "check_sample_weight_equivalence_on_sparse_data": "SGD visits repeated rows one by one",
@@ -35,6 +37,26 @@ EXPECTED = {
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+MULTILABEL_CHECKS = [
+    "check_classifiers_multilabel_output_format_predict",
+    "check_classifiers_multilabel_output_format_predict_proba",
+    "check_classifiers_multilabel_output_format_decision_function",
+    "check_classifiers_multilabel_representation_invariance",
+]
+
+
+@pytest.mark.parametrize("name", MULTILABEL_CHECKS)
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_checks_of_multi_output_classifiers(name, loss):
+    from sklearn.utils import estimator_checks
+
+    model = osvm.MultilabelClassifier(loss, random_state=0)
+    if name.endswith("proba") and loss == "hinge":
+        assert not hasattr(model, "predict_proba")
+        return
+    getattr(estimator_checks, name)("MultilabelClassifier", model)
 
 
 @pytest.mark.slow

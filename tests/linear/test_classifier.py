@@ -60,8 +60,8 @@ def test_x_is_neither_copied_nor_changed():
 def test_tol_stops_on_the_true_objective():
     X, y = text()
     model = osvm.LinearClassifier(reg=1e-3, epochs=200, tol=1e-2, random_state=0).fit(X, y)
-    assert 2 <= model.n_epochs_ < 200
-    assert len(model.objective_) == model.n_epochs_
+    assert 2 <= model.n_iter_ < 200
+    assert len(model.objective_) == model.n_iter_
     t = np.where(y == model.classes_[1], 1.0, -1.0)
     hinge = np.maximum(0, 1 - t * model.decision_function(X)).mean()
     assert model.objective_[-1] == pytest.approx(
@@ -145,7 +145,7 @@ def test_callback_sees_each_epoch_and_may_stop():
 
     model = osvm.LinearClassifier(epochs=10, callback=callback).fit(X, y)
     assert [number for number, _ in epochs] == [1, 2, 3]
-    assert model.n_epochs_ == 3
+    assert model.n_iter_ == 3
 
 
 @pytest.mark.parametrize("average", [False, True])
@@ -321,3 +321,94 @@ def test_weights_outside_the_ball_are_projected_even_without_a_step(dtype):
         assert learner.loss_sum == 0.0
         assert learner.weights.norm <= 2.0 * (1 + 1e-6)
         assert learner.weights.array() == pytest.approx([1.2, 1.6], rel=1e-2)
+
+
+def test_callback_gets_the_model_of_the_moment(tmp_path):
+    X, y = text()
+    path, seen = tmp_path / "epoch.osvm", []
+
+    def callback(model, epoch):
+        model.save(path)
+        assert np.array_equal(osvm.load(path).coef_, model.coef_)
+        assert model.n_iter_ == epoch.number
+        assert model.t_ == epoch.number * X.shape[0]
+        seen.append((model, model.score(X, y)))
+
+    model = osvm.LinearClassifier(epochs=3, callback=callback, random_state=0, probability=True)
+    model.fit(X, y)
+    assert np.array_equal(seen[-1][0].coef_, model.coef_)
+    assert not np.array_equal(seen[0][0].coef_, model.coef_)
+    assert np.array_equal(seen[-1][0].predict_proba(X), model.predict_proba(X))
+    for epochs in (1, 2):  # as if the fit had ended there
+        short = osvm.LinearClassifier(
+            schedule=osvm.schedules.Bottou(t0=model._plan.t0), epochs=epochs, random_state=0
+        )
+        got = osvm.LinearClassifier(
+            schedule=osvm.schedules.Bottou(t0=model._plan.t0), epochs=3, random_state=0
+        )
+        models = []
+        got.set_params(callback=lambda m, e, models=models: models.append(m)).fit(X, y)
+        assert np.array_equal(models[epochs - 1].coef_, short.fit(X, y).coef_)
+    before = model.coef_
+    with pytest.raises(RuntimeError, match="mine"):
+        model.set_params(callback=_raise).fit(X[:50], y[:50])
+    assert np.array_equal(model.coef_, before)
+
+
+def _raise(model, epoch):
+    raise RuntimeError("mine")
+
+
+def test_early_stopping_on_a_validation_set_is_one_line():
+    X, y = text()
+    scores = []
+    stop = lambda m, e: scores.append(m.score(X[400:], y[400:])) or scores[-1] < max(scores)  # noqa: E731
+    model = osvm.LinearClassifier(reg=1e-6, epochs=200, callback=stop, random_state=0)
+    model.fit(X[:400], y[:400])
+    assert model.n_iter_ == len(scores) < 200
+    assert scores[-1] < max(scores)
+    answers = osvm.LinearClassifier(epochs=3, callback=lambda m, e: 0.9, random_state=0)
+    assert answers.fit(X, y).n_iter_ == 3  # a number is not True
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("loss", ["logistic", "modified_huber", "softmax"])
+def test_probabilities_and_their_logarithms(loss, classes):
+    X, y = text(classes=classes)
+    model = osvm.LinearClassifier(loss, random_state=0).fit(X, y)
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(model.predict_log_proba(X), np.log(p))
+    single = (p == p.max(axis=1, keepdims=True)).sum(axis=1) == 1
+    assert single.mean() > 0.2
+    assert np.array_equal(model.classes_[p.argmax(axis=1)][single], model.predict(X)[single])
+    with pytest.raises(AttributeError, match="probability=True"):
+        osvm.LinearClassifier().predict_log_proba  # noqa: B018
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_modified_huber_has_scikit_learns_probabilities(classes):
+    pytest.importorskip("sklearn")
+    X, y = text(classes=classes)
+    model = osvm.LinearClassifier("modified_huber", random_state=0).fit(X, y)
+    np.testing.assert_allclose(
+        model.to_sklearn().predict_proba(X), model.predict_proba(X), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [["a"], ["a", "b"], [], ["b"]],
+        [("a",), ("a", "b"), (), ("b",)],
+        [{"a"}, {"b"}, {"a", "b"}, set()],
+        np.array([[0, 1], [1, 0], [1, 1], [0, 0]]),
+    ],
+    ids=["lists", "tuples", "sets", "matrix"],
+)
+@pytest.mark.parametrize("cls", [osvm.LinearClassifier, osvm.LinearSVC, osvm.AlmaClassifier])
+def test_label_sets_name_the_class_that_learns_them(cls, y):
+    with pytest.raises(ValueError, match=r"osvm\.MultilabelClassifier"):
+        cls().fit(np.eye(4), y)
+    osvm.MultilabelClassifier().fit(np.eye(4), y)

@@ -201,8 +201,14 @@ def test_one_class_only_with_a_free_offset(loss):
     X, _ = make_problem()
     solver = DualSolver(30, reg=0.1, loss=loss, fit_intercept=True)
     solver.fit(rows(X), np.ones(200), tol=1e-3, max_epochs=200)
-    assert np.all(X @ solver.weights.array() + solver.intercept > 0.9)
-    assert np.isfinite(solver.objective_).all()
+    assert solver.intercept == 1.0
+    assert not solver.weights.array().any()
+    assert solver.converged.all()
+    assert solver.objective_ == solver.dual_gap_ == 0.0
+    y = np.where(np.arange(200) < 5, -1.0, 1.0)  # those of the other class weigh nothing
+    solver.fit(rows(X), y, (y > 0).astype(float), warm_start=True)
+    assert solver.intercept == 1.0
+    assert solver.converged.all()
 
 
 def test_repeated_and_unsorted_columns_mean_their_sum():
