@@ -170,6 +170,12 @@ def kernel_jobs(X: Any, y: np.ndarray, C: float, gamma: float, budget: int) -> l
                     (X, y), efforts, key,
                 )
             )  # fmt: skip
+    intel = safe_import("sklearnex.svm")
+    if intel is not None:
+        jobs.append(
+            Job("SVC of scikit-learn-intelex", lambda e, s: intel.SVC(C=C, gamma=gamma, tol=e),
+                (X, y), (1.0, 1e-1, 1e-2, 1e-3), "tol", "oneDAL")
+        )  # fmt: skip
     svm = safe_import("sklearn.svm")
     if svm is not None:
         from sklearn.kernel_approximation import Nystroem

@@ -16,7 +16,7 @@ from osvm._estimator.base import check_number
 from osvm._estimator.compat import OutlierMixin, RegressorMixin
 from osvm._input import validate
 from osvm.kernel.cached.machine import CachedMachine, make_machine
-from osvm.kernel.cached.solvers import Adatron, most_passes, solve_sets
+from osvm.kernel.cached.solvers import most_passes, solve_sets
 from osvm.kernel.cached.task import Fit, Task
 from osvm.kernel.fixed_set import STATE, FixedSetEstimator
 
@@ -36,16 +36,16 @@ class _OneOutput(FixedSetEstimator):
         order = task.order(True)
         places = (order[:, None] * copies + np.arange(copies)).ravel()
         columns = task.columns(None, order=np.repeat(order, copies))
-        machine, good = solve_sets(
+        (machine,), (good,) = solve_sets(
             columns,
-            sign[places],
+            sign[places][None, :],
             upper[places],
             target=target[places],
             bias=True,
-            size=Adatron.working_set,
+            size=None,
             tol=task.tol,
             passes=most_passes(columns.n) if task.max_iter == -1 else task.max_iter,
-            start=None if start is None else start[places],
+            start=None if start is None else start[places][None, :],
         )
         alpha, outputs = np.zeros(len(sign)), np.empty(len(sign))
         alpha[places], outputs[places] = machine.alpha_, machine.outputs + machine.b

@@ -279,19 +279,19 @@ class _Plan:
         scores = np.empty((len(self.penalties), len(self.masks)))
         rising = np.argsort(self.penalties, kind="stable")
         for fold, mask in enumerate(self.masks):
-            before: list[Any] = [None] * len(self.Y)
+            before = None
             for c in rising:
                 outputs = np.empty(self.Y.shape)
-                for q, y in enumerate(self.Y):
-                    machine, _ = self.part.solve_one(
-                        columns,
-                        y[order],
-                        self.penalties[c] * mask[order],
-                        tol=self.task.tol,
-                        passes=self.part._passes(self.task),
-                        start=before[q],
-                    )
-                    before[q] = machine.alpha_
+                machines, _ = self.part.solve_all(
+                    columns,
+                    self.Y[:, order],
+                    self.penalties[c] * mask[order],
+                    tol=self.task.tol,
+                    passes=self.part._passes(self.task),
+                    start=before,
+                )
+                before = np.array([machine.alpha_ for machine in machines])
+                for q, machine in enumerate(machines):
                     outputs[q, order] = machine.outputs + (machine.b if machine.bias else 0.0)
                 scores[c, fold] = self._accuracy(outputs, mask)
         return scores

@@ -235,7 +235,7 @@ def kernel_adatron(
     tol: float = 1e-3,
     selection: str = "blocks",
     eta: float | None = None,
-    working_set: int = 128,
+    working_set: int | None = None,
     fit_intercept: bool = True,
     **options: Any,
 ) -> SVC:
@@ -257,8 +257,8 @@ def kernel_adatron(
         largest violation, or the rows in turn.
     eta : float, optional
         Step size with ``selection="order"``; the exact step 1/k(x, x) by default.
-    working_set : int
-        Rows in a set.
+    working_set : int, optional
+        Rows in a set, at most 256.
     fit_intercept : bool
         With "blocks" the support vector machine's offset, and steps move weight between
         pairs of rows; otherwise that of a constant feature.

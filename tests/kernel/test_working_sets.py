@@ -6,7 +6,7 @@ import reference_cached as ref
 
 from kernel.test_sequential import close, problem
 from osvm.kernel.cached.columns import Columns
-from osvm.kernel.cached.working_sets import BlockSolver, Lasvm
+from osvm.kernel.cached.working_sets import BlockSolver, Lasvm, grow_together, solve_together
 
 
 def columns_of(K):
@@ -188,3 +188,45 @@ def test_lasvm_finished_on_all_rows_needs_one_epoch(C):
     assert set(np.flatnonzero(fast.alpha)) <= set(fast.active_)
     close(fast.outputs, K @ fast.alpha)
     assert fast.run(order) == 0
+
+
+# ------------------------------------------------------- several problems at once
+
+
+@pytest.mark.parametrize("cache_mb", [0.001, 200.0])
+@pytest.mark.parametrize("bias", [False, True])
+def test_problems_side_by_side_are_solved_as_alone(bias, cache_mb):
+    """Also where the cache holds the columns of two working sets, not of all."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 12))
+    Y = np.where(X[:, :5].T + 0.5 * rng.normal(size=(5, 700)) > 0, 1.0, -1.0)
+    columns = Columns(X, gamma=0.05, dtype=np.float64, cache_mb=cache_mb)
+    assert columns.n_slots == (256 if cache_mb < 1 else 700)
+    solvers = [BlockSolver(columns, y, np.ones(700), bias=bias, size=128) for y in Y]
+    for m in (300, 700):
+        grow_together(solvers, m)
+        assert solve_together(solvers, 1e-8, 10**6) == [True] * 5
+    for y, solver in zip(Y, solvers):
+        alone = BlockSolver(
+            Columns(X, gamma=0.05, dtype=np.float64), y, np.ones(700), bias=bias, size=128
+        )
+        alone.grow(700)
+        assert alone.solve(1e-8)
+        assert np.allclose(solver.outputs, alone.outputs, atol=1e-6)
+        assert np.allclose(solver.outputs, solver.alpha_ @ columns.take(range(700)), atol=1e-9)
+        assert solver.violation <= 1e-8
+
+
+def test_a_limit_of_sets_holds_for_each_problem():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    Y = np.where(rng.normal(size=(3, 400)) > 0, 1.0, -1.0)
+    Y[0] = np.where(X[:, 0] > 0, 1.0, -1.0)  # the easy one ends sooner
+    columns = Columns(X, gamma=1.0)
+    solvers = [BlockSolver(columns, y, np.full(400, 10.0), bias=True) for y in Y]
+    grow_together(solvers, 400)
+    good = solve_together(solvers, 1e-1, 20)
+    assert [solver.n_sets for solver in solvers][1:] == [20, 20]
+    assert good[1:] == [False, False]
+    with pytest.raises(ValueError, match="grow first"):
+        solve_together([BlockSolver(columns, Y[0], np.ones(400))], 1e-3, 5)

@@ -25,7 +25,10 @@ cdef class Columns:
     cdef Py_ssize_t newest
     cdef Py_ssize_t oldest
     cdef Py_ssize_t used
+    cdef unsigned char[::1] listed         # for callers that gather columns: all 0 between calls
 
+    cdef bint has(self, Py_ssize_t column, Py_ssize_t m) noexcept nogil
+    cdef void keep(self, Py_ssize_t column) noexcept nogil
     cdef void touch(self, Py_ssize_t slot) noexcept nogil
     cdef Py_ssize_t take_slot(self, Py_ssize_t column) noexcept nogil
     cdef int fetch(self, const Py_ssize_t *columns, Py_ssize_t count, Py_ssize_t m,

@@ -112,6 +112,7 @@ cdef class Columns:
             self.slot_of[i] = -1
         self.used = 0
         self.newest = self.oldest = -1
+        self.listed = np.zeros(self.n, np.uint8)
 
     def __dealloc__(self):
         free(self.slot_of)
@@ -139,8 +140,12 @@ cdef class Columns:
             memcpy(target + k * size, pointer, size)
         return out
 
-    def touch_block(self, columns):
-        """Compute these (at most 256, different) columns in one block; nothing is returned."""
+    def touch_block(self, columns, m=None):
+        """Compute these (at most 256, different) columns in one block; nothing is returned.
+
+        Their first m values, all by default.
+        """
+        cdef Py_ssize_t length = self.n if m is None else m
         cdef Py_ssize_t[::1] index = np.ascontiguousarray(columns, dtype=np.intp)
         cdef void *pointers[MAX_BLOCK]
         if index.shape[0] > MAX_BLOCK or len(np.unique(columns)) != index.shape[0]:
@@ -149,7 +154,7 @@ cdef class Columns:
             if np.min(columns) < 0 or np.max(columns) >= self.n:
                 raise IndexError(f"columns are 0 .. {self.n - 1}")
             with nogil:
-                self.fetch(&index[0], index.shape[0], self.n, pointers)
+                self.fetch(&index[0], index.shape[0], length, pointers)
 
     def square(self, rows):
         """The kernel matrix of these (at most 256) rows, float64."""
@@ -163,6 +168,16 @@ cdef class Columns:
         return out
 
     # ------------------------------------------------------------- the cache
+
+    cdef bint has(self, Py_ssize_t column, Py_ssize_t m) noexcept nogil:
+        """Are the first m values of this column there?"""
+        cdef Py_ssize_t slot = self.slot_of[column]
+        return slot >= 0 and self.length[slot] >= m
+
+    cdef void keep(self, Py_ssize_t column) noexcept nogil:
+        """If this column is there, it is the one used last."""
+        if self.slot_of[column] >= 0:
+            self.touch(self.slot_of[column])
 
     cdef void touch(self, Py_ssize_t slot) noexcept nogil:
         """This slot was used last."""

@@ -22,11 +22,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from osvm._input.parameters import check_bool
+from osvm._input.parameters import check_bool, check_integer
 from osvm._parts.registry import Part, Registry, check_number
 from osvm.kernel.cached.sequential import OnlineLoop
 from osvm.kernel.cached.task import Fit, Task
-from osvm.kernel.cached.working_sets import BlockSolver, Lasvm
+from osvm.kernel.cached.working_sets import BlockSolver, Lasvm, grow_together, solve_together
 
 __all__ = [
     "Adatron",
@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+MANY_ROWS = 6000  # from here on, columns cost more than the steps inside a working set
 
 
 @dataclass(frozen=True)
@@ -318,8 +319,10 @@ class Adatron(Sequential):
         violation, or sets of `working_set` large violators that are solved together.
     eta : float, optional
         Step size with ``selection="order"``; the exact step 1/k(x, x) without.
-    working_set : int
-        Rows in a set, at most 256.
+    working_set : int, optional
+        Rows in a set, at most 256.  By default 256 where a single output has many rows of
+        more than eight features, whose kernel values are best computed in large blocks; else
+        128.
     fit_intercept : bool
         With ``selection="blocks"`` the support vector machine's own offset, and steps move
         weight between pairs of rows; where rows are taken singly it is that of a constant
@@ -330,7 +333,7 @@ class Adatron(Sequential):
     takes: ClassVar[frozenset[str]] = frozenset({"C", "tol"})
     selection: str = "blocks"
     eta: float | None = None
-    working_set: int = 128
+    working_set: int | None = None
     fit_intercept: bool = True
 
     def _check(self) -> None:
@@ -342,8 +345,8 @@ class Adatron(Sequential):
             for key in ("eta", "average", "record"):
                 if getattr(self, key):
                     raise ValueError(f"adatron: {key} needs selection='order'")
-        if self.working_set != int(self.working_set) or not 2 <= self.working_set <= 256:
-            raise ValueError("working_set must be a whole number from 2 to 256")
+        if self.working_set is not None:
+            check_integer("working_set", self.working_set, 2, 256)
 
     def _rule(self) -> tuple[str, dict[str, float]]:
         return "adatron", {"eta": float(self.eta or 0.0)}
@@ -370,33 +373,38 @@ class Adatron(Sequential):
         columns = task.columns(self.dtype, offset=self._offset(), order=order)
         upper, shape = task.upper()[order], task.Y.shape
         alpha, outputs, b = np.zeros(shape), np.zeros(shape), np.zeros(len(task.Y))
-        n_iter, converged, t = np.zeros(len(task.Y), np.int64), True, 0
-        for q, y in enumerate(task.Y):
-            machine, good = self.solve_one(
-                columns, y[order], upper, tol=task.tol, passes=self._passes(task)
-            )
+        machines, good = self.solve_all(
+            columns, task.Y[:, order], upper, tol=task.tol, passes=self._passes(task)
+        )
+        for q, machine in enumerate(machines):
             alpha[q, order] = machine.alpha_
             b[q] = machine.b if machine.bias else columns.offset * machine.alpha_.sum()
             outputs[q, order] = machine.outputs + (machine.b if machine.bias else 0.0)
-            n_iter[q] = -(-machine.n_sets * machine.size // task.n)
-            t = max(t, machine.n_sets * machine.size)
-            converged = converged and good
-            if task.progress is not None:
-                margin = y * outputs[q]
-                task.progress.add(
-                    task.n, loss=np.maximum(0, 1 - margin).sum(), errors=np.sum(margin <= 0)
-                )
+        visited = np.array([machine.n_sets * machine.size for machine in machines])
+        if task.progress is not None:
+            margin = task.Y * outputs
+            task.progress.update(
+                margin.size, loss=np.maximum(0, 1 - margin).sum(), errors=np.sum(margin <= 0)
+            )
         found = {"computed": columns.computed, "hits": columns.hits}
         return task.result(
-            alpha, b, outputs=outputs, t=t, n_iter=n_iter, converged=converged, columns=found
+            alpha,
+            b,
+            outputs=outputs,
+            t=int(visited.max()),
+            n_iter=-(-visited // task.n),
+            converged=all(good),
+            columns=found,
         )
 
-    def solve_one(self, columns: Any, y: Array, upper: Array, **options: Any) -> tuple[Any, bool]:
-        """One output by working sets on a growing prefix of the rows; see `solve_sets`."""
+    def solve_all(
+        self, columns: Any, Y: Array, upper: Array, **options: Any
+    ) -> tuple[list[Any], list[bool]]:
+        """All outputs by working sets on a growing prefix of the rows; see `solve_sets`."""
         single = self.selection == "largest"
         return solve_sets(
             columns,
-            y,
+            Y,
             upper,
             bias=self._bias(),
             size=1 if single else self.working_set,
@@ -412,35 +420,37 @@ def most_passes(n: int) -> int:
 
 def solve_sets(
     columns: Any,
-    y: Array,
+    Y: Array,
     upper: Array,
     *,
     bias: bool,
-    size: int,
+    size: int | None,
     tol: float,
     passes: int,
     grow: bool = True,
     start: Array | None = None,
     target: Array | None = None,
-) -> tuple[Any, bool]:
-    """A solved `BlockSolver` and whether it reached tol.
+) -> tuple[list[Any], list[bool]]:
+    """A solved `BlockSolver` for each line of Y, and whether it reached tol.
 
     A pass is as many rows in working sets as there are rows.  Learning begins on a prefix
     of the rows that doubles (`grow`), or on all rows with the signed coefficients `start`,
-    whose sum is kept.
+    whose sums are kept.  All lines share the columns, and go on side by side.
     """
     n = columns.n
-    machine = BlockSolver(columns, y, upper, target=target, bias=bias, size=size)
-    budget = max(1, -(-passes * n // machine.size))
+    if size is None:
+        size = 256 if len(Y) == 1 and n >= MANY_ROWS and not columns.near else 128
+    machines = [BlockSolver(columns, y, upper, target=target, bias=bias, size=size) for y in Y]
+    budget = max(1, -(-passes * n // machines[0].size))
     m = min(n, max(512, n // 8)) if grow and start is None else n
-    if start is not None:
-        machine.start(start, total=float(np.sum(start)))
+    for q in range(0 if start is None else len(machines)):
+        assert start is not None
+        machines[q].start(start[q], total=float(np.sum(start[q])))
     while True:
-        machine.grow(m)
-        left = max(0, budget - machine.n_sets)
-        good = machine.solve(tol if m == n else max(tol, 0.1), max_sets=left)
+        grow_together(machines, m)
+        good = solve_together(machines, tol if m == n else max(tol, 0.1), budget)
         if m == n:
-            return machine, good
+            return machines, good
         m = min(n, 2 * m)
 
 

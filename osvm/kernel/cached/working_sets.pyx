@@ -9,7 +9,10 @@ weight between the most violating pair (Bordes, Ertekin, Weston and Bottou 2005)
 Working sets.  A set of the largest violators, together with coefficients that were free in
 the set before, is solved alone, with the kernel values inside the set; only then do their
 columns reach the outputs of all rows.  A set of one row is the plain largest-violation
-adatron.  Columns are fetched as one block, so they cost a matrix product.
+adatron.  Columns are fetched as one block, so they cost a matrix product.  A block of few
+columns costs three times as much a column as one of 64 (the product reads all rows anew), so
+several problems over the same rows take their sets in turns and their columns together, and
+a small block is filled up with the columns of the next violators (`solve_together`).
 
 Growing.  Rows stand in random order and learning starts on a prefix that doubles: what is
 no support vector of a prefix seldom becomes one, so few columns are computed in full.
@@ -20,6 +23,7 @@ Invariants
 - the violation of a row is |1 - y o|, or 0 where a bound forbids the step; with a bias the
   gap between the largest y - o that may grow and the smallest that may fall.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport fabs
 from libc.stdint cimport int64_t
 
@@ -37,6 +41,12 @@ cdef extern from "../_c/pairs.h" nogil:
                                  const double *diagonal, double *g, double *s, const double *low,
                                  const double *high, int64_t *up, int64_t *down, double tol,
                                  Py_ssize_t limit)
+
+
+cdef enum:
+    FULL = 64  # columns that make a matrix product cheap
+
+cdef double NEXT = 0.1  # rows that violate by minus this are expected to
 
 
 cdef class BlockSolver:
@@ -144,20 +154,7 @@ cdef class BlockSolver:
 
     def solve(self, double tol, Py_ssize_t max_sets=1000000, double inner=0.1):
         """Work until no violation exceeds tol; True when that was reached."""
-        cdef Py_ssize_t done = 0
-        cdef bint good = False
-        if self.m == 0:
-            raise ValueError("no rows take part yet: call grow first")
-        with nogil:
-            while done < max_sets:
-                self.violation = self.choose()
-                if self.violation <= tol:
-                    good = True
-                    break
-                self.work(tol if self.violation * inner < tol else self.violation * inner)
-                done += 1
-                self.n_sets += 1
-        return good
+        return bool(solve_together([self], tol, self.n_sets + max_sets, inner)[0])
 
     @property
     def alpha_(self):
@@ -242,6 +239,24 @@ cdef class BlockSolver:
             worst = highest - lowest
         return worst
 
+    cdef Py_ssize_t look_ahead(self, Py_ssize_t *rows, Py_ssize_t limit) noexcept nogil:
+        """Up to `limit` rows that violate most among those whose columns are not there."""
+        cdef double keys[MAX_BLOCK]
+        cdef Py_ssize_t i, count = 0
+        cdef double g
+        for i in range(self.m):
+            g = self.tv[i] - self.ov[i] - (self.b if self.bias else 0.0)
+            # up to its bounds a coefficient can follow g
+            if self.av[i] >= self.uv[i] if g * self.yv[i] > 0.0 else self.av[i] <= 0.0:
+                g = -fabs(g)
+            else:
+                g = fabs(g)
+            if g <= -NEXT or (count == limit and g <= keys[0]):
+                continue
+            if not self.columns.has(i, self.m) and not self.columns.listed[i]:
+                count = offer(keys, rows, count, limit, g, i)
+        return count
+
     # ----------------------------------------------------------- one working set
 
     cdef int work(self, double inner_tol) except -1 nogil:
@@ -295,6 +310,109 @@ cdef class BlockSolver:
                 moved += 1
         self.columns.combine(&self.ov[0], self.m, pointers, delta, moved)
         return 0
+
+
+# ------------------------------------------------------ several problems at once
+
+def grow_together(list solvers, Py_ssize_t m):
+    """`BlockSolver.grow` for solvers that share columns, which are computed once for all."""
+    cdef BlockSolver solver = solvers[0]
+    cdef Columns columns = solver.columns
+    if len(solvers) > 1:
+        rows = np.flatnonzero(np.any([one.a > 0 for one in solvers], axis=0))
+        if len(rows) <= columns.n_slots:
+            for start in range(0, len(rows), MAX_BLOCK):
+                columns.touch_block(rows[start:start + MAX_BLOCK], m)
+    for solver in solvers:
+        solver.grow(m)
+
+
+def solve_together(list solvers, double tol, Py_ssize_t max_sets, double inner=0.1):
+    """Work until no violation exceeds tol; for each solver, whether that was reached.
+
+    The solvers share their columns and take turns: each chooses a working set, the columns
+    that are missing for all of them are computed in blocks, and each works on its set.
+    `max_sets` limits `n_sets` of each solver.
+    """
+    cdef BlockSolver solver
+    cdef double violation, goal
+    good = [False] * len(solvers)
+    left = list(range(len(solvers)))
+    for solver in solvers:
+        if solver.m == 0:
+            raise ValueError("no rows take part yet: call grow first")
+    while left:
+        PyErr_CheckSignals()
+        going = []
+        for q in left:
+            solver = solvers[q]
+            with nogil:
+                violation = solver.choose()
+            solver.violation = violation
+            good[q] = violation <= tol
+            if not good[q] and solver.n_sets < max_sets:
+                going.append(q)
+        left = going
+        group, held = [], 0
+        for k, q in enumerate(left):
+            solver = solvers[q]
+            group.append(solver)
+            held += solver.n_set
+            # as many as have their columns in the cache at the same time
+            if k + 1 == len(left) or held + MAX_BLOCK > solver.columns.n_slots:
+                fetch_together(group, len(solvers) == 1)
+                for solver in group:
+                    goal = max(tol, solver.violation * inner)
+                    with nogil:
+                        solver.work(goal)
+                    solver.n_sets += 1
+                group, held = [], 0
+    return good
+
+
+cdef int fetch_together(list solvers, bint ahead) except -1:
+    """Compute the columns that the sets of these solvers miss, in few large blocks.
+
+    `ahead` fills up a small block; several problems fill it by themselves.
+    """
+    cdef BlockSolver solver = solvers[0]
+    cdef Columns columns = solver.columns
+    cdef Py_ssize_t m = solver.m, count = 0, total = 0, held = 0, k
+    cdef Py_ssize_t missing[MAX_BLOCK]
+    cdef void *pointers[MAX_BLOCK]
+    cdef unsigned char[::1] listed = columns.listed
+    for solver in solvers:
+        held += solver.n_set
+        for k in range(solver.n_set):
+            columns.keep(solver.set_[k])
+    for solver in solvers:
+        for k in range(solver.n_set):
+            if columns.has(solver.set_[k], m) or listed[solver.set_[k]]:
+                continue
+            listed[solver.set_[k]] = 1
+            missing[count] = solver.set_[k]
+            count += 1
+            total += 1
+            if count == MAX_BLOCK:
+                flush(columns, missing, count, m, pointers)
+                count = 0
+    # into free memory only: what was computed is worth more
+    if ahead and 0 < total < FULL and not columns.near and columns.used + FULL <= columns.n_slots:
+        with nogil:
+            count += solver.look_ahead(&missing[count], FULL - count)
+    flush(columns, missing, count, m, pointers)
+    return 0
+
+
+cdef int flush(Columns columns, Py_ssize_t *missing, Py_ssize_t count, Py_ssize_t m,
+               void **pointers) except -1:
+    cdef Py_ssize_t k
+    cdef unsigned char[::1] listed = columns.listed
+    for k in range(count):
+        listed[missing[k]] = 0
+    with nogil:
+        columns.fetch(missing, count, m, pointers)
+    return 0
 
 
 # ----------------------------------------------------------------- LASVM
