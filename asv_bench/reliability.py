@@ -248,8 +248,8 @@ def _interrupted(lib):
         m.fit(big, big[:, 0] > 0)
     except KeyboardInterrupt:
         took = time.time() - start - 0.5
-        same = "model unchanged" if np.array_equal(weights(m), before) else "model changed"
-        return f"stops after {'less than a second' if took < 1 else f'{took:.0f} s'}, {same}"
+        kept = "as it was" if np.array_equal(weights(m), before) else "what was learnt by then"
+        return f"stops after {'less than a second' if took < 1 else f'{took:.0f} s'}; kept: {kept}"
     return "the interrupt is lost"
 
 
