@@ -4,6 +4,9 @@ Every ``.pyx`` below ``osvm/`` is one extension module of the same name, so a
 new module needs no entry here.  Environment variables:
 
 ``OSVM_DEBUG=1``           bounds checks on, C assertions on (for the test suite)
+``OSVM_SANITIZE=...``      sanitizers of gcc or clang, such as ``undefined`` or
+                         ``address,undefined``; with the first the interpreter must load
+                         libasan before all else, see ``.ci/sanitized``
 ``OSVM_ANNOTATE=1``        write Cython's annotated HTML beside the generated C
 ``OSVM_CYTHON_CACHE=...``  a folder that keeps generated C for other builds of the same sources
 """
@@ -20,6 +23,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 DEBUG = os.environ.get("OSVM_DEBUG", "") not in ("", "0")
+SANITIZE = os.environ.get("OSVM_SANITIZE", "")
 ANNOTATE = os.environ.get("OSVM_ANNOTATE", "") not in ("", "0")
 CYTHON_CACHE = os.environ.get("OSVM_CYTHON_CACHE") or None
 
@@ -55,6 +59,13 @@ DEBUG_FLAGS = {
     "mingw32": ["-UNDEBUG", "-g", "-O0"],
     "msvc": ["/UNDEBUG"],
 }
+SANITIZE_FLAGS = [
+    f"-fsanitize={SANITIZE}",
+    "-fno-sanitize-recover=undefined",
+    "-fno-omit-frame-pointer",
+    "-O1",
+    "-g1",
+]
 
 SHARED = "osvm._cyutility"  # Cython's memoryview code, compiled once for all modules
 # A debug build keeps its generated C apart, or it would be taken for a release one.
@@ -86,10 +97,13 @@ class BuildExt(build_ext):
         sources = {extension.name: extension.sources for extension in translated}
         self.parallel = self.parallel or jobs()
         kind = self.compiler.compiler_type
-        flags = FLAGS.get(kind, []) + (DEBUG_FLAGS.get(kind, []) if DEBUG else [])
+        flags = FLAGS.get(kind, []) + (SANITIZE_FLAGS if SANITIZE else [])
+        flags += DEBUG_FLAGS.get(kind, []) if DEBUG else []
         for extension in self.extensions:
             extension.sources = sources[extension.name]
             extension.extra_compile_args = flags + extension.extra_compile_args
+            if SANITIZE:
+                extension.extra_link_args = [f"-fsanitize={SANITIZE}"]
         super().build_extensions()
 
     def get_source_files(self):

@@ -271,10 +271,21 @@ def _find_gamma(rule: str, X: Any) -> float:
     if hasattr(X, "tocsr"):
         data = _canonical(X).data.astype(np.float64, copy=False)
         mean = data.sum() / (n * d)
-        variance = data @ data / (n * d) - mean * mean
+        with np.errstate(over="ignore", invalid="ignore"):
+            variance = data @ data / (n * d) - mean * mean
     else:
-        variance = X.var(dtype=np.float64)
-    return float(1.0 / (d * variance)) if variance > 0.0 else 1.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            variance = X.var(dtype=np.float64)
+    if variance <= 0.0:  # by rounding, too
+        return 1.0
+    with np.errstate(over="ignore"):
+        gamma = float(1.0 / (d * variance))
+    if not 0.0 < gamma < np.inf:
+        raise ValueError(
+            f"gamma='scale' is 1 / (n_features var(X)), and the variance is {variance:g}: scale "
+            "the rows, or give gamma as a number"
+        )
+    return gamma
 
 
 _REGISTRY: Registry[Kernel] = Registry(

@@ -200,5 +200,5 @@ class Backup:
         self.recorded = machine._recorded
 
     def restore(self, machine: BufferMachine) -> None:
-        machine.state.set_state(*self.saved)
+        machine.state.roll_back(*self.saved)
         machine._recorded = self.recorded

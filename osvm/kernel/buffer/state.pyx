@@ -464,10 +464,17 @@ cdef class KernelState:
         """Restore what `get_state` gave; ValueError, and no change, when it does not fit."""
         self.schema(scalars, arrays).check(scalars, arrays)
         self._check_norms(arrays)
+        self.roll_back(
+            scalars, {name: np.array(array, order="C") for name, array in arrays.items()})
+
+    def roll_back(self, scalars, fresh):
+        """Take over what `get_state` of this state gave, arrays and all.
+
+        Nothing is copied or checked, so that it works where memory has run out.
+        """
         cdef Py_ssize_t n = scalars["n"], m = scalars["n_victims"], K = self.buf.K
         cdef Py_ssize_t k
         a = self._arrays
-        fresh = {name: np.array(array, order="C") for name, array in arrays.items()}
         if self.buf.store.sparse:
             fresh["X"] = np.empty((n, 0), a["X"].dtype)
         for name in _LEARNER:

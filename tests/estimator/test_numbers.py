@@ -1,0 +1,103 @@
+"""Inputs from 1e-300 to 1e300, regularizers from 1e-12 to 1e6, 10^9 shrinkages.
+
+What comes out is finite and right to the tolerance stated here, or an error says what to do.
+"""
+
+import numpy as np
+import pytest
+from saved_models import DENSE, KINDS, Y, learn, scores
+
+import osvm
+from osvm.linear.weights import ScaledVector
+
+SIZES = [5e-324, 1e-310, 1e-300, 1e-200, 1e-100, 1e-30, 1e-10, 1e10, 1e30, 1e100, 1e200, 1e300]
+ERRORS = (ValueError, FloatingPointError)
+STREAMS = [
+    kind for kind in KINDS
+    if hasattr(KINDS[kind][0](), "partial_fit") and "alma" not in kind.lower()  # needs classes
+]  # fmt: skip
+
+
+def finite_or_refused(model, call, rows):
+    """Whether the call went through; its refusal names a row or a remedy."""
+    try:
+        call()
+        found = scores(model, rows)
+    except ERRORS as error:
+        refusal = str(error)
+    else:
+        assert np.isfinite(found).all()
+        return True
+    words = ("row", "scale", "C needs", "'full' needs", "large", "overflow", "lower eta0")
+    assert any(word in refusal for word in words), refusal
+    return False
+
+
+@pytest.mark.parametrize("kind", STREAMS[::4])
+@pytest.mark.filterwarnings("ignore")
+def test_streams_of_any_size(kind):
+    maker, target = KINDS[kind]
+    went = 0
+    for size in SIZES:
+        rows, model = DENSE * size, maker()
+        went += finite_or_refused(
+            model, lambda m=model, r=rows: learn(m, target, "partial_fit", data=r), rows
+        )
+    params = maker().get_params()
+    if not params.get("C") and params.get("batch_size") != "full":
+        assert went >= 3  # sizes around one at the least
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.filterwarnings("ignore")
+def test_a_fitted_model_scores_rows_of_any_size(size):
+    for kind in ("LinearClassifier() binary", "MultilabelClassifier() sets"):
+        maker, target = KINDS[kind]
+        model = learn(maker(), target, data=DENSE)
+        coef, b = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+        rows = DENSE * size
+        with np.errstate(over="ignore", invalid="ignore"):
+            want = rows @ coef.T + b
+        if not np.isfinite(want).all():
+            with pytest.raises(FloatingPointError, match="row"):
+                model.decision_function(rows)
+            continue
+        found = model.decision_function(rows).reshape(want.shape)
+        scale = np.abs(rows) @ np.abs(coef).T + np.abs(b)
+        assert (np.abs(found - want) <= 1e-12 * scale).all()
+
+
+@pytest.mark.parametrize("reg", [1e-12, 1e-6, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("schedule", ["bottou", "inverse_time", "constant"])
+@pytest.mark.filterwarnings("ignore")
+def test_regularizers_of_any_size_follow_the_equations(reg, schedule):
+    """w <- max(0, 1 - eta reg) w + eta y x, eta = 1/(reg t): followed to 1e-9."""
+    model = osvm.LinearClassifier(
+        reg=reg, schedule=schedule, fit_intercept=False, shuffle=False, random_state=0
+    )
+    y = np.where(Y["binary"] == "yes", 1.0, -1.0)
+    went = finite_or_refused(model, lambda: model.partial_fit(DENSE, y), DENSE)
+    assert went or schedule == "constant"  # whose eta0 * reg must not exceed 1
+    if schedule != "inverse_time":
+        return
+    w = np.zeros(12)
+    for t, (x, target) in enumerate(zip(DENSE, y), 1):
+        eta = 1.0 / (reg * t)
+        step = eta * target * x if target * (w @ x) < 1.0 else 0.0
+        w = (1.0 - eta * reg) * w + step
+    assert np.allclose(model.coef_[0], w, rtol=1e-9, atol=1e-9 * np.abs(w).max())
+
+
+@pytest.mark.parametrize("factor", [1.0 - 1e-9, 1.0 - 1e-6, 0.5])
+def test_many_shrinkages_keep_their_digits(factor):
+    """As many as make 10^9 shrinkages by 1 - 1e-9: a power, folds included, to 1e-6."""
+    v = np.array([1.0, -2.0, 3.0])
+    w = ScaledVector(3, np.float64)
+    w.set_array(v)
+    n, count = 2_000, {1.0 - 1e-9: 500_000, 1.0 - 1e-6: 500, 0.5: 1}[factor]
+    each = factor**count  # what `count` shrinkages in a row come to
+    for _ in range(n if factor != 0.5 else 900):
+        w.shrink(each)
+    total = (n if factor != 0.5 else 900) * count
+    want = v * np.exp(total * np.log1p(factor - 1.0))
+    assert np.allclose(w.array(), want, rtol=1e-6, atol=0)
