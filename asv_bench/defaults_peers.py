@@ -47,7 +47,9 @@ class Learner:
         return safe_import(self.module) is None
 
 
-def _estimator(make: Callable[[int], Any], mode: str, score: str) -> Callable[[Problem, int], Result]:
+def _estimator(
+    make: Callable[[int], Any], mode: str, score: str
+) -> Callable[[Problem, int], Result]:
     """An estimator with `fit` or `partial_fit`, and the method that gives its answer."""
 
     def run(problem: Problem, seed: int) -> Result:
@@ -121,9 +123,7 @@ def vw_run(problem: Problem, options: str, passes: int) -> Result:
             + (many if passes > 1 else "")
         ).finish()
         seconds = time.process_time() - began
-        vw.Workspace(
-            f"--quiet -t -i {folder}/model -d {folder}/test -p {folder}/answers"
-        ).finish()
+        vw.Workspace(f"--quiet -t -i {folder}/model -d {folder}/test -p {folder}/answers").finish()
         answers = np.loadtxt(folder / "answers", ndmin=1)
     if classes is None:
         return answers, seconds
@@ -154,7 +154,9 @@ def _river(task: str) -> Callable[[Problem, int], Result]:
                 learner = multiclass.OneVsRestClassifier(learner)
         model = learner if sp.issparse(X) else preprocessing.StandardScaler() | learner
         train, test = _dicts(X), _dicts(X_test)
-        labels = y.tolist() if task != "class" or len(np.unique(y)) > 2 else (y == y.max()).tolist()
+        labels = (
+            y.tolist() if task != "class" or len(np.unique(y)) > 2 else (y == y.max()).tolist()
+        )
         began = time.process_time()
         for row, label in zip(train, labels):
             model.learn_one(row, label)
@@ -182,7 +184,8 @@ def _learners() -> list[Learner]:
     found = []
     for task, ours, peers in (
         ("class", "LinearClassifier", {"SGDClassifier": "linear_model", "LinearSVC": "svm"}),
-        ("regression", "LinearRegressor", {"Ridge": "linear_model", "SGDRegressor": "linear_model"}),
+        ("regression", "LinearRegressor",
+         {"Ridge": "linear_model", "SGDRegressor": "linear_model"}),
         ("novelty", "LinearNovelty", {"SGDOneClassSVM": "linear_model"}),
     ):  # fmt: skip
         score = "decision_function" if task == "novelty" else "predict"

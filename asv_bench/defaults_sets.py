@@ -200,8 +200,10 @@ def _bundled(name: str, form: str = "raw") -> Callable[[int], Problem]:
 def _sentences(seed: int) -> Problem:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    texts = ["the film was very good", "what a bad and dull film", "good music, good actors",
-             "a dull bad story", "very good story and music", "bad music, dull actors"]  # fmt: skip
+    texts = [
+        "the film was very good", "what a bad and dull film", "good music, good actors",
+        "a dull bad story", "very good story and music", "bad music, dull actors",
+    ]  # fmt: skip
     X = TfidfVectorizer().fit_transform(texts)
     y = np.array([5, 1, 5, 1, 5, 1])
     return X, y, X, y
