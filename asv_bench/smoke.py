@@ -28,7 +28,9 @@ from typing import Any
 import asv_bench
 
 PREFIXES = ("time_", "timeraw_", "track_", "peakmem_", "mem_")
-COMMANDS = ("compare", "scaling", "bench_validate", "bench_linear", "bench_dual")
+COMMANDS = (
+    "compare", "scaling", "defaults", "bench_validate", "bench_linear", "bench_dual",
+)  # fmt: skip
 MAX_COMBINATIONS = 4  # of a benchmark's parameters: the first ones and the last
 
 
