@@ -30,6 +30,7 @@ __all__ = [
     "check_list",
     "fair_dtype",
     "row_squares",
+    "adaptive_schema",
     "buffer_schema",
     "meta_schema",
     "sgd_schema",
@@ -383,6 +384,52 @@ def meta_schema(dim: int, n_out: int, dtype: Any, *, per_coordinate: bool, reg: 
         **u.scalars,
     }
     return Schema("linear learner", scalars, arrays | w.arrays | u.arrays, w.rules + u.rules)
+
+
+def adaptive_schema(
+    dim: int,
+    n_columns: int,
+    dtype: Any,
+    *,
+    averaged: bool,
+    normalized: bool,
+    coin: bool,
+    n_groups: int = 1,
+) -> Schema:
+    """State of an `AdaptiveLearner`; n_columns is that of all groups together."""
+    n_planes = 2 + 2 * averaged + 3 * coin
+    most = float(np.finfo(dtype).max)
+    real = Field("float", -1e300, 1e300)
+    positive = Field("float", 0.0, 1e300)
+    scalars = {
+        "t": COUNT,
+        "seen": COUNT,
+        "sum_x": positive,
+        "target_weight": positive,
+        "target_mean": real,
+        "target_sq": positive,
+        "count_0": COUNT,
+        "count_1": COUNT,
+        "older": Field("int", 0, 1),
+    }
+    arrays = {
+        "cells": ArrayField((dim, normalized + n_planes * n_columns), dtype, -most, most),
+        "offsets": ArrayField((n_planes, n_columns), np.float64, -1e300, 1e300),
+        "losses": ArrayField((n_groups,)),
+        "errors": ArrayField((n_groups,)),
+        "groups": ArrayField((n_groups, 4), np.float64, 0.0, 1e300),
+    }
+
+    def has_rates(scalars: dict[str, Any], arrays: dict[str, Array]) -> bool:
+        cells = arrays["cells"]
+        rates = cells[:, normalized + n_columns : normalized + 2 * n_columns]
+        return bool(
+            (arrays["groups"][:, :2] > 0.0).all()
+            and (coin or rates.min() >= 0.0)
+            and (not normalized or cells[:, 0].min() > 0.0)
+        )
+
+    return Schema("linear learner", scalars, arrays, ((has_rates, "a rate is negative"),))
 
 
 # ------------------------------------------------------------------- kernel buffers

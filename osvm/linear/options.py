@@ -16,6 +16,7 @@ __all__ = ["OPTIONS", "WAYS", "asked", "asked_by_plan", "refuse", "refused", "ta
 # How messages and the documentation call each way of learning.
 WAYS = {
     "smd": "schedule='smd'",
+    "adaptive": "schedule='adaptive'",
     "dual": "solver='dual'",
     "search": "one_pass_search",
     "labels": "label sets in one pass",
@@ -33,6 +34,7 @@ class Option:
 
 
 _NO_STEPS = "it solves the problem itself; use solver='sgd'"
+_RATES = "each example makes its own step, which its rates bound"
 _TRACE = "its trace follows the plain steps; leave it alone or choose another schedule"
 _OWN = "the labels learn one after the other"
 _FIGURES = "progressive figures judge the candidates; set it in a fit of the best one"
@@ -41,12 +43,13 @@ _MIXED = "weights of workers are averaged"
 
 OPTIONS = (
     Option("average", False, {"smd": _TRACE, "dual": _NO_STEPS, "dask": _MIXED}),
-    Option("project", False, {"smd": _TRACE, "dual": _NO_STEPS}),
+    Option("project", False, {"smd": _TRACE, "adaptive": _RATES, "dual": _NO_STEPS}),
     Option(
         "batch_size",
         1,
         {
             "smd": _TRACE,
+            "adaptive": _RATES,
             "dual": _NO_STEPS,
             "search": "it makes a step per example, set batch_size=1",
             "labels": _OWN,
@@ -60,6 +63,16 @@ OPTIONS = (
         {
             "dual": "it has no step size",
             "search": "its step sizes adapt by themselves",
+            "labels": _OWN,
+            "dask": _MIXED,
+        },
+    ),
+    Option(
+        "adaptive",
+        False,
+        {
+            "dual": "it has no step size",
+            "search": "its rates adapt by themselves",
             "labels": _OWN,
             "dask": _MIXED,
         },
@@ -91,6 +104,7 @@ OPTIONS = (
         "sgd",
         {
             "smd": "solver='dual' has no step size",
+            "adaptive": "solver='dual' has no step size",
             "search": "all candidates learn by SGD",
             "labels": _OWN,
             "dask": _ROUNDS,
@@ -101,7 +115,8 @@ OPTIONS = (
 
 def asked(model: Any) -> list[str]:
     """The options that the model's parameters ask for."""
-    known = {"smd": getattr(model.schedule, "name", model.schedule) == "smd"}
+    schedule = getattr(model.schedule, "name", model.schedule)
+    known = {"smd": schedule == "smd", "adaptive": schedule in ("adaptive", "coin_betting")}
     names = []
     for option in OPTIONS:
         value = known.get(option.name, getattr(model, option.name, option.plain))

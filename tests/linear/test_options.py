@@ -15,6 +15,7 @@ ASKED = {
     "batch_size": {"batch_size": 4},
     "schedule": {"schedule": "constant"},
     "smd": {"schedule": "smd"},
+    "adaptive": {"schedule": "adaptive"},
     "probability": {"probability": True},
     "record": {"record": True},
     "tol": {"tol": 1e-3},
@@ -28,14 +29,18 @@ def fit(way, params):
     if way == "search":
         model = osvm.LinearClassifier(**params, random_state=0)
         return osvm.model_selection.one_pass_search(model, X, Y, {"reg": [1e-2]})
-    own = {"smd": {"schedule": "smd"}, "dual": {"solver": "dual", "epochs": 100}}[way]
+    own = {
+        "smd": {"schedule": "smd"},
+        "adaptive": {"schedule": "adaptive"},
+        "dual": {"solver": "dual", "epochs": 100},
+    }[way]
     return osvm.LinearClassifier(**{"reg": 1e-2, "random_state": 0, **own, **params}).fit(X, Y)
 
 
-@pytest.mark.parametrize("way", ["smd", "dual", "search"])
+@pytest.mark.parametrize("way", ["smd", "adaptive", "dual", "search"])
 @pytest.mark.parametrize("option", [option.name for option in options.OPTIONS])
 def test_an_option_works_or_is_refused(way, option):
-    if (way, option) in {("smd", "schedule"), ("smd", "smd")}:
+    if way in ("smd", "adaptive") and option in ("schedule", "smd", "adaptive"):
         pytest.skip("the way is a schedule itself")
     if option in options.refused(way):
         with pytest.raises(ValueError, match=f"no {option}|schedule|solver"):

@@ -288,6 +288,8 @@ def _schedule(model: Any) -> schedules.Schedule:
     if schedule.name != "smd" and cap is not None:
         raise ValueError("eta_max is for schedule='smd'; other schedules are capped at 1/reg")
     schedule = schedules.get(schedule, **given)
+    if isinstance(schedule, schedules.Adaptive | schedules.CoinBetting):
+        raise ValueError(f"schedule {schedule.name!r} is for linear models")
     if getattr(schedule, "per_coordinate", False):
         raise ValueError("smd: per_coordinate is for linear models; a kernel machine has one eta")
     return schedule
