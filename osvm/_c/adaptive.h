@@ -1,9 +1,7 @@
 /* The wide loops of osvm/linear/adaptive.pxd: rates of one column, scores of several.
  *
- * osvm_rates_f32, _f64    r[i] = 1/sqrt(1/r[i]^2 + (root x[i])^2), which is 1/|root x[i]| where
- *                         r[i] = 0; the sum of r[i] x[i]^2.  Rates and ratios are kept in range:
- *                         a feature that grows by more than `ratio` at once is taken for one
- *                         that grows by so much.
+ * osvm_rates_f32, _f64    h[i] = sqrt(h[i]^2 + (root x[i])^2), r[i] = 1/h[i]; the sum of
+ *                         r[i] x[i]^2.  TINY keeps the rates finite.
  * osvm_scores_f32, _f64   f[k] = the sum of x[i] v[at[i] + k]
  */
 #ifndef OSVM_ADAPTIVE_H
@@ -15,36 +13,29 @@
 
 #define OSVM_LANES 8
 
-#define OSVM_ADAPTIVE(NAME, REAL, SQRT, FABS, MOST, RATIO)                                        \
-    OSVM_FORCE_INLINE REAL osvm_rate_##NAME(REAL r, REAL g) {                                     \
-        const REAL t = g * r, u = t < RATIO ? t : RATIO;                                          \
-        const REAL kept = r / SQRT(1 + u * u), fresh = 1 / g;                                     \
-        const REAL chosen = r > 0 ? kept : fresh;                                                 \
-        return chosen < MOST ? chosen : MOST;                                                     \
-    }                                                                                             \
-    OSVM_FORCE_INLINE double osvm_loop_rates_##NAME(const REAL *restrict x, REAL *restrict r,     \
-                                                    ptrdiff_t n, double root) {                   \
+#define OSVM_ADAPTIVE(NAME, REAL, SQRT, TINY)                                                     \
+    OSVM_FORCE_INLINE double osvm_loop_rates_##NAME(const REAL *restrict x, REAL *restrict h,     \
+                                                    REAL *restrict r, ptrdiff_t n,                \
+                                                    double root) {                                \
         REAL sum[OSVM_LANES] = {0};                                                               \
         const REAL a = (REAL)root;                                                                \
-        ptrdiff_t i = 0;                                                                          \
+        ptrdiff_t i;                                                                              \
         double total = 0.0;                                                                       \
-        for (; i + OSVM_LANES <= n; i += OSVM_LANES)                                              \
-            for (int k = 0; k < OSVM_LANES; k++) {                                                \
-                const REAL y = x[i + k], s = osvm_rate_##NAME(r[i + k], a * FABS(y));             \
-                r[i + k] = s;                                                                     \
-                sum[k] += s * y * y;                                                              \
-            }                                                                                     \
-        for (; i < n; i++) {                                                                      \
-            const REAL y = x[i], s = osvm_rate_##NAME(r[i], a * FABS(y));                         \
-            r[i] = s;                                                                             \
-            sum[0] += s * y * y;                                                                  \
+        for (i = 0; i < n; i++) {                                                                 \
+            const REAL g = a * x[i];                                                              \
+            h[i] = SQRT(h[i] * h[i] + g * g + TINY);                                              \
         }                                                                                         \
+        for (i = 0; i < n; i++) r[i] = 1 / h[i];                                                  \
+        for (i = 0; i + OSVM_LANES <= n; i += OSVM_LANES)                                         \
+            for (int k = 0; k < OSVM_LANES; k++) sum[k] += r[i + k] * x[i + k] * x[i + k];        \
+        for (; i < n; i++) sum[0] += r[i] * x[i] * x[i];                                          \
         for (int k = 0; k < OSVM_LANES; k++) total += sum[k];                                     \
         return total;                                                                             \
     }                                                                                             \
     OSVM_DISPATCH_VALUE(double, rates_##NAME,                                                     \
-                        (const REAL *restrict x, REAL *restrict r, ptrdiff_t n, double root),     \
-                        (x, r, n, root))                                                          \
+                        (const REAL *restrict x, REAL *restrict h, REAL *restrict r,              \
+                         ptrdiff_t n, double root),                                               \
+                        (x, h, r, n, root))                                                       \
     OSVM_FORCE_INLINE void osvm_loop_scores_##NAME(const REAL *restrict x,                        \
                                                    const int64_t *restrict at, ptrdiff_t n,       \
                                                    const REAL *restrict v, ptrdiff_t K,           \
@@ -79,7 +70,7 @@
                    const REAL *restrict v, ptrdiff_t K, REAL *restrict f),                        \
                   (x, at, n, v, K, f))
 
-OSVM_ADAPTIVE(f32, float, sqrtf, fabsf, 1e30f, 1e15f)
-OSVM_ADAPTIVE(f64, double, sqrt, fabs, 1e140, 1e140)
+OSVM_ADAPTIVE(f32, float, sqrtf, 1e-36f)
+OSVM_ADAPTIVE(f64, double, sqrt, 1e-280)
 
 #endif

@@ -429,7 +429,7 @@ def adaptive_schema(
             and (not normalized or cells[:, 0].min() > 0.0)
         )
 
-    return Schema("linear learner", scalars, arrays, ((has_rates, "a rate is negative"),))
+    return Schema("linear learner", scalars, arrays, ((has_rates, "a rate is not positive"),))
 
 
 # ------------------------------------------------------------------- kernel buffers

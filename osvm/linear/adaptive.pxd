@@ -24,8 +24,8 @@
 #   L <- max(L, |g|), A <- A + |g|, R <- max(R - g w, 0), theta <- theta - g,
 #   w <- theta (L + R) / (L max(A + L, alpha L)).
 #
-# Memory: a feature's numbers lie side by side, [1/n] [v: K] [rate: K] [u0: K] [u1: K] ...; a plane
-# has an entry per column.  rate is 1/sqrt(G), 0 for a coordinate without a gradient; u0 and u1 are
+# Memory: a feature's numbers lie side by side, [1/n] [v: K] [root: K] [u0: K] [u1: K] ...; a plane
+# has an entry per column.  root is sqrt(G), 0 for a coordinate without a gradient; u0 and u1 are
 # the accumulators of two windows of averages: the sum of w over window i is sum_i v - u_i, and
 # u_i <- u_i + sum_i dv when v changes.  A tail average restarts the older window at 2^k examples.
 #
@@ -47,8 +47,8 @@ from osvm.core.typedefs cimport (
 )
 
 cdef extern from "../_c/adaptive.h" nogil:
-    double osvm_rates_f32(const float *x, float *r, Py_ssize_t n, double root)
-    double osvm_rates_f64(const double *x, double *r, Py_ssize_t n, double root)
+    double osvm_rates_f32(const float *x, float *h, float *r, Py_ssize_t n, double root)
+    double osvm_rates_f64(const double *x, double *h, double *r, Py_ssize_t n, double root)
     void osvm_scores_f32(const float *x, const int64_t *at, Py_ssize_t n, const float *v,
                          Py_ssize_t K, float *f)
     void osvm_scores_f64(const double *x, const int64_t *at, Py_ssize_t n, const double *v,
@@ -56,7 +56,7 @@ cdef extern from "../_c/adaptive.h" nogil:
 
 cdef enum Plane:
     PLANE_V = 0         # v; theta of the mirror form; w of coin betting
-    PLANE_RATE = 1      # 1/sqrt(G); theta of coin betting
+    PLANE_ROOT = 1      # sqrt(G); theta of coin betting
     PLANE_U = 2         # two windows, where there is an average
 
 
@@ -73,7 +73,8 @@ cdef struct Entries:
     Py_ssize_t n
     int64_t *at
     void *x             # weight_t
-    void *rate          # weight_t: rates of the column at hand, not in place yet
+    void *root          # weight_t: roots of the column at hand, not in place yet,
+    void *rate          # and 1 / root
 
 
 # ------------------------------------------------------------------ the implicit step
@@ -218,15 +219,6 @@ cdef inline void unpack(const value_t *x, Py_ssize_t step, const index_t *j, Py_
     out.n = n
 
 
-cdef inline void drop_zeros(Entries *row, weight_t *values) noexcept nogil:
-    """Leave out entries of value 0."""
-    cdef Py_ssize_t k, m = 0
-    for k in range(row.n):
-        row.at[m], values[m] = row.at[k], values[k]
-        m += values[k] != 0
-    row.n = m
-
-
 cdef inline void add_repeated(Entries *row, weight_t *values, Py_ssize_t stride,
                               double *zeros) noexcept nogil:
     """Repeated columns become their sum; `zeros` are as many as features, and stay zeros."""
@@ -241,7 +233,7 @@ cdef inline void add_repeated(Entries *row, weight_t *values, Py_ssize_t stride,
 
 # ------------------------------------------------------------------ columns and entries
 # `at` of an entry leads from the numbers of feature 0 to those of its own: v of a column,
-# its rate K further on, its windows 2 K and 3 K.  `inverse` (or NULL) leads to 1/n.
+# its root K further on, its windows 2 K and 3 K.  `inverse` (or NULL) leads to 1/n.
 
 cdef inline void dot_columns(const Entries *row, const weight_t *v, Py_ssize_t K,
                              weight_t *work) noexcept nogil:
@@ -252,31 +244,25 @@ cdef inline void dot_columns(const Entries *row, const weight_t *v, Py_ssize_t K
         osvm_scores_f64(<const float64_t *> row.x, row.at, row.n, v, K, work)
 
 
-cdef inline double mirror_weight(double theta, double rate, double e, double pull) noexcept nogil:
-    """theta r / (1 + reg t r), r = e rate; `pull` is reg t."""
-    return theta * (e * rate) / (1.0 + pull * e * rate)
+cdef inline double mirror_weight(double theta, double root, double e, double pull) noexcept nogil:
+    """theta r / (1 + reg t r), r = e / root; `pull` is reg t."""
+    return theta * e / (root + pull * e) if root > 0.0 else 0.0
 
 
-cdef inline double new_rate(double rate, double g2) noexcept nogil:
-    """1/sqrt(G + g2) for rate = 1/sqrt(G)."""
-    if rate > 0.0:
-        return rate / sqrt(1.0 + g2 * rate * rate)
-    return 1.0 / sqrt(g2) if g2 > 0.0 else 0.0
-
-
-cdef inline double raise_rates(const Entries *row, const weight_t *rates,
+cdef inline double raise_rates(const Entries *row, const weight_t *roots,
                                double root) noexcept nogil:
-    """The entries' rates after (root x)^2 was added to the squared gradients, in `row.rate`;
-    the sum of rate x^2.
+    """The entries' rates after (root x)^2 was added to the squared gradients, in `row`; the
+    sum of rate x^2.
     """
     cdef Py_ssize_t i
-    cdef weight_t *rate = <weight_t *> row.rate
+    cdef weight_t *h = <weight_t *> row.root
+    cdef const int64_t *at = row.at
     for i in range(row.n):
-        rate[i] = rates[row.at[i]]
+        h[i] = roots[at[i]]
     if weight_t is float32_t:
-        return osvm_rates_f32(<const float32_t *> row.x, rate, row.n, root)
+        return osvm_rates_f32(<const float32_t *> row.x, h, <float32_t *> row.rate, row.n, root)
     else:
-        return osvm_rates_f64(<const float64_t *> row.x, rate, row.n, root)
+        return osvm_rates_f64(<const float64_t *> row.x, h, <float64_t *> row.rate, row.n, root)
 
 
 cdef inline double normalized_sum(const Entries *row, const weight_t *inverse) noexcept nogil:
@@ -305,36 +291,38 @@ cdef inline double mirror_sum(const Entries *row, const weight_t *inverse, doubl
     return q
 
 
-cdef inline void keep_rates(const Entries *row, weight_t *rates) noexcept nogil:
-    """Put `row.rate` in place."""
+cdef inline void keep_roots(const Entries *row, weight_t *roots) noexcept nogil:
+    """Put `row.root` in place."""
     cdef Py_ssize_t i
-    cdef const weight_t *rate = <const weight_t *> row.rate
+    cdef const weight_t *root = <const weight_t *> row.root
     for i in range(row.n):
-        rates[row.at[i]] = rate[i]
+        roots[row.at[i]] = root[i]
 
 
 cdef inline void move_weights(const Entries *row, weight_t *v, Py_ssize_t K,
                               const weight_t *inverse, double c, bint averaged,
                               const double *sums) noexcept nogil:
-    """v += c rate x, and what the windows need; `row.rate` is put in place."""
+    """v += c rate x, and what the windows need; `row.root` is put in place."""
     cdef Py_ssize_t i
     cdef const weight_t *rate = <const weight_t *> row.rate
+    cdef const weight_t *root = <const weight_t *> row.root
     cdef const weight_t *x = <const weight_t *> row.x
+    cdef const int64_t *at = row.at
     cdef weight_t move, c_ = <weight_t> c, s0 = <weight_t> sums[0], s1 = <weight_t> sums[1]
     cdef weight_t *place
     if not averaged and inverse == NULL:
         for i in range(row.n):
-            place = v + row.at[i]
+            place = v + at[i]
             place[0] += c_ * rate[i] * x[i]
-            place[K] = rate[i]
+            place[K] = root[i]
         return
     for i in range(row.n):
-        place = v + row.at[i]
+        place = v + at[i]
         move = c_ * rate[i] * x[i]
         if inverse != NULL:
-            move *= inverse[row.at[i]]
+            move *= inverse[at[i]]
         place[0] += move
-        place[K] = rate[i]
+        place[K] = root[i]
         if averaged:
             place[2 * K] += s0 * move
             place[3 * K] += s1 * move
@@ -342,9 +330,9 @@ cdef inline void move_weights(const Entries *row, weight_t *v, Py_ssize_t K,
 
 cdef inline void move_thetas(const Entries *row, weight_t *theta, Py_ssize_t K, double c,
                              bint averaged, const double *sums) noexcept nogil:
-    """theta += c x, and what the windows need; `row.rate` is put in place."""
+    """theta += c x, and what the windows need; `row.root` is put in place."""
     cdef Py_ssize_t i
-    cdef const weight_t *rate = <const weight_t *> row.rate
+    cdef const weight_t *root = <const weight_t *> row.root
     cdef const weight_t *x = <const weight_t *> row.x
     cdef double move
     cdef weight_t *place
@@ -352,7 +340,7 @@ cdef inline void move_thetas(const Entries *row, weight_t *theta, Py_ssize_t K, 
         place = theta + row.at[i]
         move = c * x[i]
         place[0] += <weight_t> move
-        place[K] = rate[i]
+        place[K] = root[i]
         if averaged:
             place[2 * K] += <weight_t> (sums[0] * move)
             place[3 * K] += <weight_t> (sums[1] * move)

@@ -5,7 +5,7 @@ of them, over one pass through the row's entries.  An estimator uses one group; 
 candidates, of which `candidate_state` hands out one.
 
 A row's score needs its entries and the planes v alone.  Where a loss asks for a step, the
-entries are unpacked (`Entries`) into scratch, raise the rates of the columns that step, and
+entries are unpacked (`Entries`) into scratch, raise the roots of the columns that step, and
 move their weights.
 """
 import numpy as np
@@ -20,9 +20,9 @@ from osvm.linear.weights import aligned_zeros
 from osvm._input.rows cimport RowSource
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm.linear.adaptive cimport (
-    PLANE_RATE, PLANE_U, Entries, Group, add_repeated, all_finite, bet, dot_columns, drop_zeros,
-    grows, implicit_delta, joint_tau, keep_rates, mirror_sum, mirror_weight, move_thetas,
-    move_weights, new_rate, normalized_sum, raise_rates, rescales, softmax_tau, strided_dot, unpack,
+    PLANE_ROOT, PLANE_U, Entries, Group, add_repeated, all_finite, bet, dot_columns, grows,
+    implicit_delta, joint_tau, keep_roots, mirror_sum, mirror_weight, move_thetas, move_weights,
+    normalized_sum, raise_rates, rescales, softmax_tau, strided_dot, unpack,
 )
 from osvm.linear.learner cimport Learner, SGDLearner
 from osvm.linear.model cimport (
@@ -202,6 +202,7 @@ cdef class AdaptiveLearner(Learner):
     def __dealloc__(self):
         free(self.entries.at)
         free(self.entries.x)
+        free(self.entries.root)
         free(self.entries.rate)
 
     def set_parts(self, LossSpec loss, steps):
@@ -280,11 +281,13 @@ cdef class AdaptiveLearner(Learner):
             self.room = 2 * x.count
             free(out.at)
             free(out.x)
+            free(out.root)
             free(out.rate)
             out.at = <int64_t *> malloc(self.room * sizeof(int64_t))
             out.x = malloc(self.room * sizeof(weight_t))
+            out.root = malloc(self.room * sizeof(weight_t))
             out.rate = malloc(self.room * sizeof(weight_t))
-            if out.at == NULL or out.x == NULL or out.rate == NULL:
+            if out.at == NULL or out.x == NULL or out.root == NULL or out.rate == NULL:
                 self.room = 0
                 return False
         values = <weight_t *> out.x
@@ -312,13 +315,12 @@ cdef class AdaptiveLearner(Learner):
                     self._zeros = np.zeros(self.n_features)
                     self.zeros = <double *> pointer(self._zeros)
             add_repeated(out, values, m, self.zeros)
-        drop_zeros(out, values)
         return True
 
     # ------------------------------------------------------------------ scores
 
     cdef double rate_factor(self, const Group *group, double t) noexcept nogil:
-        """What multiplies the rates of a group: r_j = this rate_j (/ n_j)."""
+        """What the rates of a group have in common: r_j = this / root_j (/ n_j)."""
         cdef double e = group.step.eta0 * sqrt(group.inflation)
         if self.error_kind == ERROR_ABSOLUTE:
             e *= self.deviation()
@@ -348,7 +350,7 @@ cdef class AdaptiveLearner(Learner):
         if group.step.flags & ADAPTIVE_MIRROR:
             if group.step.flags & ADAPTIVE_NORMALIZED:
                 e *= cell[-1]
-            v = mirror_weight(v, cell[PLANE_RATE * self.K + k], e, group.reg * self.t)
+            v = mirror_weight(v, cell[PLANE_ROOT * self.K + k], e, group.reg * self.t)
         return v
 
     cdef double read_offset(self, const Group *group, Py_ssize_t k,
@@ -448,7 +450,7 @@ cdef class AdaptiveLearner(Learner):
         cdef const weight_t *inverse = NULL
         cdef double e = self.rate_factor(group, self.t), pull = group.reg * self.t
         cdef bint joint = loss_is_multi(&self.loss)
-        cdef double a2, q_sum = 0.0, rate
+        cdef double a2, q_sum = 0.0
         cdef double *b = self.b
         if group.step.flags & ADAPTIVE_NORMALIZED:
             inverse = v - 1
@@ -466,12 +468,11 @@ cdef class AdaptiveLearner(Learner):
             elif inverse != NULL:
                 self.q[k] = e * normalized_sum(row, inverse)
             if self.fit_intercept:
-                rate = new_rate(b[K + k], a2)
-                b[K + k] = rate if rate < 1e140 else 1e140
-                self.q[k] += e * b[K + k]
+                b[K + k] = sqrt(b[K + k] * b[K + k] + a2 + 1e-280)
+                self.q[k] += e / b[K + k]
             q_sum += self.q[k]
             if joint:           # all sums first
-                keep_rates(row, v + K + k)
+                keep_roots(row, v + K + k)
             else:
                 self.delta[k] = self.delta_of(k, first, target, label, c, value)
                 self.move(group, k, e, inverse, v)
@@ -495,7 +496,7 @@ cdef class AdaptiveLearner(Learner):
             move_weights(&self.entries, v + k, self.K, inverse, -self.delta[k] * e / group.scale,
                          self.averages, group.sums)
         if self.fit_intercept:
-            self.b[k] -= self.delta[k] * e * self.b[self.K + k]
+            self.b[k] -= self.delta[k] * e / self.b[self.K + k]
 
     cdef double delta_of(self, Py_ssize_t k, Py_ssize_t first, double target, Py_ssize_t label,
                          double c, double value) noexcept nogil:
@@ -529,7 +530,7 @@ cdef class AdaptiveLearner(Learner):
     cdef bint fits(self, const Row *row, double largest, double c) noexcept nogil:
         """Whether the step can be made within the range of the weights' type."""
         cdef Py_ssize_t g
-        cdef double slope, size = 1e30 if self.single else 1e140
+        cdef double slope, size = 1e17 if self.single else 1e140
         slope = largest_of(self.xi, self.K) * sqrt(c)
         for g in range(self.n_groups):
             if not (slope * sqrt(self.groups[g].inflation) * max(largest, 1.0) < size
@@ -621,9 +622,9 @@ cdef class AdaptiveLearner(Learner):
         for j in range(self.n_features):
             for k in range(g * self.n_out, (g + 1) * self.n_out):
                 v[j * self.stride + k] *= <weight_t> scale
-                v[j * self.stride + K + k] *= <weight_t> root
+                v[j * self.stride + K + k] /= <weight_t> root
         for k in range(g * self.n_out, (g + 1) * self.n_out):
-            self.b[K + k] *= root
+            self.b[K + k] /= root
         group.sums[0] /= scale
         group.sums[1] /= scale
         group.scale = group.inflation = 1.0
@@ -734,7 +735,8 @@ cdef class AdaptiveLearner(Learner):
             if self.groups[0].step.flags & ADAPTIVE_NORMALIZED:
                 inverse = cell[-1]
             for k in range(self.n_out):
-                total += cell[self.K + k] * inverse
+                if cell[self.K + k] > 0:
+                    total += inverse / cell[self.K + k]
         return total * self.rate_factor(&self.groups[0], self.t) / n
 
     cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest,
@@ -749,7 +751,7 @@ cdef class AdaptiveLearner(Learner):
             if self.error_kind == ERROR_ABSOLUTE:
                 e *= target + self.deviation() + fabs(self.target_mean)
             if not (slope * sqrt(LARGEST_INFLATION) * max(largest, 1.0)
-                    < (1e30 if self.single else 1e140)
+                    < (1e17 if self.single else 1e140)
                     and e < (1e15 if self.single else 1e40)):
                 return False
         return True
@@ -798,13 +800,13 @@ cdef class AdaptiveLearner(Learner):
             self.read_all(mean, <const float64_t *> self.at + self.header, &view[0, 0])
         return out[0] if self.K == 1 else out
 
-    def rate_array(self):
-        """1/sqrt(G) of all weights, (n_features,) or (columns, n_features), in float64."""
+    def root_array(self):
+        """sqrt(G) of all weights, (n_features,) or (columns, n_features), in float64."""
         first = self.header + self.K
         roots = np.repeat([sqrt(self.groups[g].inflation) for g in range(self.n_groups)],
                           self.n_out)
-        rates = self.cells[:, first:first + self.K].astype(np.float64).T * roots[:, None]
-        return rates[0] if self.K == 1 else rates
+        out = self.cells[:, first:first + self.K].astype(np.float64).T / roots[:, None]
+        return out[0] if self.K == 1 else out
 
     def average_intercept(self):
         """The averaged offsets; the last ones while nothing has been averaged."""
