@@ -287,6 +287,7 @@ class Adaptive(Schedule):
 
     name: ClassVar[str] = "adaptive"
     kind: ClassVar[int] = 7
+    keeps_eta0: ClassVar[bool] = True
     eta0: float | None = None
     normalized: bool = False
     mirror: bool = False

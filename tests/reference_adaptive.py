@@ -54,7 +54,12 @@ class Adaptive:
                  normalized=False, mirror=False, forget=1.0, tail=True, average_from=0,
                  coin=None):  # fmt: skip
         self.loss, self.K, self.eta0, self.reg = loss, K, eta0, reg
-        self.offset, self.numbers, self.normalized, self.mirror = offset, numbers, normalized, mirror
+        self.offset, self.numbers, self.normalized, self.mirror = (
+            offset,
+            numbers,
+            normalized,
+            mirror,
+        )
         self.forget, self.tail, self.average_from, self.coin = forget, tail, average_from, coin
         self.v = np.zeros((K, d + 1))  # theta in the mirror form; the last one is the offset
         self.G = np.zeros((K, d + 1))
@@ -182,6 +187,8 @@ class Adaptive:
                 A[k, j] += abs(g)
                 R[k, j] = max(R[k, j] - g * self.v[k, j], 0.0)
                 theta[k, j] -= g
-                self.v[k, j] = theta[k, j] * (L[k, j] + R[k, j]) / (
-                    L[k, j] * max(A[k, j] + L[k, j], self.coin * L[k, j])
+                self.v[k, j] = (
+                    theta[k, j]
+                    * (L[k, j] + R[k, j])
+                    / (L[k, j] * max(A[k, j] + L[k, j], self.coin * L[k, j]))
                 )

@@ -34,6 +34,8 @@ Y = {
 }
 TREE = taxonomy.from_paths(PATHS.tolist())
 SPARSE_SMD = osvm.schedules.SMD(per_coordinate=True)
+NORMALIZED = osvm.schedules.Adaptive(normalized=True, forget=0.99)
+MIRROR = osvm.schedules.Adaptive(mirror=True, tail=False)
 
 
 def _estimator(name, params):
@@ -60,6 +62,9 @@ LINEAR = [
     ("binary", {"solver": "dual", "reg": 1.0, "epochs": 99}),
     ("binary", {"schedule": "smd"}),
     ("binary", {"schedule": SPARSE_SMD}),
+    ("binary", {"schedule": "adaptive"}),
+    ("binary", {"schedule": NORMALIZED, "average": True, "probability": True}),
+    ("binary", {"schedule": "coin_betting", "average": True}),
     ("binary", {"warm_start": True, "normalize": True}),
     ("multi", {"solver": "dual", "reg": 1.0, "epochs": 99}),
     ("multi", {"loss": "softmax", "batch_size": "full"}),
@@ -67,6 +72,8 @@ LINEAR = [
     ("multi", {"average": 10, "batch_size": 7, "class_weight": {"a": 2.0}}),
     ("multi", {"schedule": "smd", "loss": "softmax"}),
     ("multi", {"schedule": SPARSE_SMD, "loss": "softmax"}),
+    ("multi", {"schedule": MIRROR, "loss": "softmax", "average": 10}),
+    ("multi", {"schedule": NORMALIZED}),
     ("multi", {"project": True}),
     ("paths", {"loss": "graph_hinge", "taxonomy": TREE}),
 ]  # fmt: skip
@@ -75,8 +82,11 @@ REGRESSOR = [
     {"loss": "huber", "average": True, "schedule": "inverse_sqrt"},
     {"loss": "squared", "batch_size": "full"},
     {"loss": osvm.losses.get("huber", delta=0.3), "schedule": "smd"},
+    {"loss": "squared", "schedule": NORMALIZED, "average": True},
 ]
-NOVELTY = [{}, {"average": True, "batch_size": 5}, {"batch_size": "full"}]
+NOVELTY = [
+    {}, {"average": True, "batch_size": 5}, {"batch_size": "full"}, {"schedule": "adaptive"},
+]  # fmt: skip
 MULTILABEL = [
     ("sets", {}),
     ("sets", {"loss": "logistic", "average": True}),

@@ -49,6 +49,17 @@ from osvm.core.typedefs cimport (
 cdef extern from "../_c/adaptive.h" nogil:
     double osvm_rates_f32(const float *x, float *h, float *r, Py_ssize_t n, double root)
     double osvm_rates_f64(const double *x, double *h, double *r, Py_ssize_t n, double root)
+    enum: OSVM_LANES
+    void osvm_raise_f32(const float *x, const int64_t *at, Py_ssize_t n, float *h, Py_ssize_t K,
+                        const float *root, float *sums)
+    void osvm_raise_f64(const double *x, const int64_t *at, Py_ssize_t n, double *h, Py_ssize_t K,
+                        const double *root, double *sums)
+    void osvm_move_f32(const float *x, const int64_t *at, Py_ssize_t n, float *v, Py_ssize_t K,
+                       Py_ssize_t stride, const float *c, const float *still, bint averaged,
+                       float s0, float s1)
+    void osvm_move_f64(const double *x, const int64_t *at, Py_ssize_t n, double *v, Py_ssize_t K,
+                       Py_ssize_t stride, const double *c, const double *still, bint averaged,
+                       double s0, double s1)
     void osvm_scores_f32(const float *x, const int64_t *at, Py_ssize_t n, const float *v,
                          Py_ssize_t K, float *f)
     void osvm_scores_f64(const double *x, const int64_t *at, Py_ssize_t n, const double *v,
@@ -106,9 +117,10 @@ cdef inline double logistic_delta(double y, double f, double q, double c) noexce
         else:
             low = m
         new = m - excess / (1.0 / m + p)
-        if not low < new < high:
+        if not low <= new <= high:
             new = 0.5 * (low + high)
-        if fabs(new - m) <= 1e-15 * m:
+        if fabs(new - m) <= 1e-8 * m:      # the next one would be within its square
+            m = new
             break
         m = new
     return -y * (m / q)
@@ -221,14 +233,17 @@ cdef inline void unpack(const value_t *x, Py_ssize_t step, const index_t *j, Py_
 
 cdef inline void add_repeated(Entries *row, weight_t *values, Py_ssize_t stride,
                               double *zeros) noexcept nogil:
-    """Repeated columns become their sum; `zeros` are as many as features, and stay zeros."""
-    cdef Py_ssize_t k, j
+    """Repeated columns become one entry; `zeros` are as many as features, and stay zeros."""
+    cdef Py_ssize_t k, j, m = 0
     for k in range(row.n):
         zeros[row.at[k] // stride] += values[k]
     for k in range(row.n):
         j = row.at[k] // stride
-        values[k] = <weight_t> zeros[j]
-        zeros[j] = 0.0
+        if zeros[j] != 0.0:
+            row.at[m], values[m] = row.at[k], <weight_t> zeros[j]
+            zeros[j] = 0.0
+            m += 1
+    row.n = m
 
 
 # ------------------------------------------------------------------ columns and entries
@@ -263,6 +278,59 @@ cdef inline double raise_rates(const Entries *row, const weight_t *roots,
         return osvm_rates_f32(<const float32_t *> row.x, h, <float32_t *> row.rate, row.n, root)
     else:
         return osvm_rates_f64(<const float64_t *> row.x, h, <float64_t *> row.rate, row.n, root)
+
+
+cdef inline void raise_columns(const Entries *row, weight_t *roots, Py_ssize_t K,
+                               const double *a, double *q, weight_t *work) noexcept nogil:
+    """`raise_rates` of K columns side by side, in place; a is 0 for those without a step.
+
+    `work` has room for (4 + OSVM_LANES) K numbers, of which the first 4 K stay as they are
+    for `move_columns`.
+    """
+    cdef Py_ssize_t k, m
+    cdef weight_t *sums = work + 4 * K
+    for k in range(K):
+        work[k] = <weight_t> a[k]
+        if weight_t is float32_t:
+            work[K + k] = <weight_t> (1e-36 if a[k] > 0.0 else 0.0)
+        else:
+            work[K + k] = 1e-280 if a[k] > 0.0 else 0.0
+        work[2 * K + k] = 0.0 if a[k] > 0.0 else 1.0
+    for k in range(OSVM_LANES * K):
+        sums[k] = 0
+    if weight_t is float32_t:
+        osvm_raise_f32(<const float32_t *> row.x, row.at, row.n, roots, K, work, sums)
+    else:
+        osvm_raise_f64(<const float64_t *> row.x, row.at, row.n, roots, K, work, sums)
+    for k in range(K):
+        q[k] = 0.0
+        for m in range(OSVM_LANES):
+            q[k] += sums[m * K + k]
+
+
+cdef inline void move_columns(const Entries *row, weight_t *v, Py_ssize_t K, Py_ssize_t stride,
+                              const double *c, bint averaged, const double *sums,
+                              weight_t *work) noexcept nogil:
+    """v += c rate x for K columns after `raise_columns`; c is 0 for those without a step."""
+    cdef Py_ssize_t k
+    cdef weight_t *c_ = work + 3 * K
+    for k in range(K):
+        c_[k] = <weight_t> c[k]
+    if weight_t is float32_t:
+        osvm_move_f32(<const float32_t *> row.x, row.at, row.n, v, K, stride, c_, work + 2 * K,
+                      averaged, <float32_t> sums[0], <float32_t> sums[1])
+    else:
+        osvm_move_f64(<const float64_t *> row.x, row.at, row.n, v, K, stride, c_, work + 2 * K,
+                      averaged, sums[0], sums[1])
+
+
+cdef inline void prefetch_cells(const index_t *j, Py_ssize_t n, const char *v, Py_ssize_t stride,
+                                Py_ssize_t size) noexcept nogil:
+    """Ask for `size` bytes of each column's numbers, which lie `stride` bytes apart."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        OSVM_PREFETCH(v + j[i] * stride)
+        OSVM_PREFETCH(v + j[i] * stride + size - 1)
 
 
 cdef inline double normalized_sum(const Entries *row, const weight_t *inverse) noexcept nogil:

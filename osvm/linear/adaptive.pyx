@@ -20,21 +20,22 @@ from osvm.linear.weights import aligned_zeros
 from osvm._input.rows cimport RowSource
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm.linear.adaptive cimport (
-    PLANE_ROOT, PLANE_U, Entries, Group, add_repeated, all_finite, bet, dot_columns, grows,
-    implicit_delta, joint_tau, keep_roots, mirror_sum, mirror_weight, move_thetas, move_weights,
-    normalized_sum, raise_rates, rescales, softmax_tau, strided_dot, unpack,
+    OSVM_LANES, PLANE_ROOT, PLANE_U, Entries, Group, add_repeated, all_finite, bet, dot_columns, grows,
+    implicit_delta, joint_tau, keep_roots, mirror_sum, mirror_weight, move_columns, move_thetas, move_weights,
+    normalized_sum, prefetch_cells, raise_columns, raise_rates, rescales, softmax_tau, strided_dot, unpack,
 )
 from osvm.linear.learner cimport Learner, SGDLearner
 from osvm.linear.model cimport (
-    DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, NOT_FINITE, STEP_TOO_LARGE, Examples, Record,
-    pointer,
+    DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, NOT_FINITE, RING, STEP_TOO_LARGE, Examples,
+    Record, pointer,
 )
 from osvm.linear.step_guard cimport largest_of, loss_slope, row_largest
 from osvm.core.loss cimport (
     LOSS_SOFTMAX, loss_is_multi, loss_value_xi, mloss_value_xi,
 )
 from osvm.core.rows cimport (
-    OSVM_PREFETCH, row_index, row_is_sorted, row_value, rows_get, rows_prefetch_start,
+    OSVM_PREFETCH, row_index, row_is_sorted, row_value, rows_get, rows_prefetch,
+    rows_prefetch_start,
 )
 from osvm.core.step cimport (
     ADAPTIVE_MIRROR, ADAPTIVE_NORMALIZED, ADAPTIVE_TAIL, STEP_COIN_BETTING, STEP_CONSTANT,
@@ -45,8 +46,9 @@ from osvm.core.typedefs cimport (
 )
 
 cdef enum:
+    WIDE = 3                # one column in so many with a step, and all of them are gone through
     FIRST_WINDOW = 64       # examples before a tail average restarts for the first time
-    ROWS_AHEAD = 2          # examples from asking for a row to its use
+    ROWS_AHEAD = 3          # examples from asking for a row to its use; below RING
     STARTS_AHEAD = 8        # the same for where it starts
 
 cdef double SMALLEST_SCALE = 1e-9
@@ -132,7 +134,7 @@ cdef class AdaptiveLearner(Learner):
     cdef Group *groups
     cdef Py_ssize_t n_groups, K, stride, n_planes
     cdef int header                     # 1 with a place for 1/n_j
-    cdef bint single, averages, tail, fit_intercept, any_mirror, any_coin
+    cdef bint single, averages, tail, fit_intercept, any_mirror, any_coin, plain, forgets
     cdef int error_kind
     cdef double average_from
     cdef double *f                      # of one example, K each; scores
@@ -141,6 +143,7 @@ cdef class AdaptiveLearner(Learner):
     cdef double *delta
     cdef double *value                  # of each group
     cdef void *raw                      # K weights
+    cdef void *wide                     # of raise_columns
     cdef Py_ssize_t *active
     cdef double *zeros                  # n_features of them, once a column repeats
     cdef Entries entries
@@ -180,13 +183,14 @@ cdef class AdaptiveLearner(Learner):
             self.any_mirror |= (step.step.flags & ADAPTIVE_MIRROR) != 0
             self.header |= (step.step.flags & ADAPTIVE_NORMALIZED) != 0
             self.tail |= (step.step.flags & ADAPTIVE_TAIL) != 0
+        self.plain = self.error_kind != ERROR_ABSOLUTE and not self.header and not self.any_mirror
         self.n_planes = PLANE_U + 2 * self.averages + 3 * self.any_coin
         self.stride = self.header + self.K * self.n_planes
         self.cells = aligned_zeros((n_features, self.stride), self.dtype)
         self.offsets = np.zeros((self.n_planes, self.K))
         self.intercept = self.offsets[0]
         self.losses, self.errors = np.zeros(self.n_groups), np.zeros(self.n_groups)
-        self._work = np.zeros(6 * self.K + self.n_groups)
+        self._work = np.zeros(6 * self.K + self.n_groups + (4 + OSVM_LANES) * n_out)
         self._active = np.zeros(self.K, np.intp)
         self.at, self.b = pointer(self.cells), <double *> pointer(self.offsets)
         self.loss_at, self.error_at = (<double *> pointer(self.losses),
@@ -194,6 +198,7 @@ cdef class AdaptiveLearner(Learner):
         self.f = <double *> pointer(self._work)
         self.xi, self.q, self.delta = self.f + self.K, self.f + 2 * self.K, self.f + 3 * self.K
         self.raw, self.value = self.f + 4 * self.K, self.f + 5 * self.K
+        self.wide = self.value + self.n_groups
         self.active = <Py_ssize_t *> pointer(self._active)
         self.weight_bound = -1.0
         if self.header:
@@ -218,6 +223,7 @@ cdef class AdaptiveLearner(Learner):
             step = steps[g]
             self.groups[g].step = step.step
             self.groups[g].reg = step.step.reg
+            self.forgets |= step.step.forget < 1.0
 
     @property
     def unseen(self):
@@ -391,7 +397,9 @@ cdef class AdaptiveLearner(Learner):
                 for k in range(g * self.n_out, (g + 1) * self.n_out):
                     total = 0.0
                     for i in range(row.n):
-                        a = fabs(x[i]) * v[row.at[i] - 1] if self.header else 0.0
+                        a = 0.0
+                        if group.step.flags & ADAPTIVE_NORMALIZED:
+                            a = fabs(x[i]) * v[row.at[i] - 1]
                         total += x[i] * self.read_cell(group, k, v + row.at[i], False,
                                                            e / a if grows(a) else e)
                     f[k] = total
@@ -444,26 +452,36 @@ cdef class AdaptiveLearner(Learner):
     cdef void step_group(self, Group *group, Py_ssize_t first, double target, Py_ssize_t label,
                          double c, double value, weight_t *v) noexcept nogil:
         """The step of one group's columns, from `first` on, whose xi are not all 0."""
-        cdef Py_ssize_t k, m, n_active = 0, K = self.K
+        cdef Py_ssize_t k, m, n_active = 0, K = self.K, n = self.n_out
         cdef Entries *row = &self.entries
-        cdef bint mirror = group.step.flags & ADAPTIVE_MIRROR
+        cdef bint joint = loss_is_multi(&self.loss), wide
         cdef const weight_t *inverse = NULL
         cdef double e = self.rate_factor(group, self.t), pull = group.reg * self.t
-        cdef bint joint = loss_is_multi(&self.loss)
         cdef double a2, q_sum = 0.0
         cdef double *b = self.b
         if group.step.flags & ADAPTIVE_NORMALIZED:
             inverse = v - 1
         if not e > 0.0:
             return
-        for k in range(first, first + self.n_out):
-            if self.xi[k] == 0.0:
-                continue
-            self.active[n_active] = k
-            n_active += 1
+        for k in range(first, first + n):
+            self.delta[k] = 0.0
+            self.q[k] = sqrt(c * group.inflation) * fabs(self.xi[k])
+            if self.xi[k] != 0.0:
+                self.active[n_active] = k
+                n_active += 1
+        # many columns at once, or one after the other
+        wide = (n > 1 and WIDE * n_active >= n and inverse == NULL
+                and not group.step.flags & ADAPTIVE_MIRROR)
+        if wide:
+            raise_columns(row, v + first + K, n, self.q + first, self.q + first,
+                          <weight_t *> self.wide)
+        for m in range(n_active):
+            k = self.active[m]
             a2 = c * group.inflation * self.xi[k] * self.xi[k]
-            self.q[k] = e * raise_rates(row, v + K + k, sqrt(a2))
-            if mirror:
+            if not wide:
+                self.q[k] = raise_rates(row, v + K + k, self.q[k])
+            self.q[k] *= e
+            if group.step.flags & ADAPTIVE_MIRROR:
                 self.q[k] = mirror_sum(row, inverse, e, pull)
             elif inverse != NULL:
                 self.q[k] = e * normalized_sum(row, inverse)
@@ -471,21 +489,31 @@ cdef class AdaptiveLearner(Learner):
                 b[K + k] = sqrt(b[K + k] * b[K + k] + a2 + 1e-280)
                 self.q[k] += e / b[K + k]
             q_sum += self.q[k]
-            if joint:           # all sums first
+            if joint and not wide:
                 keep_roots(row, v + K + k)
-            else:
+            elif not joint:
                 self.delta[k] = self.delta_of(k, first, target, label, c, value)
-                self.move(group, k, e, inverse, v)
-        if not joint:
-            return
-        for m in range(n_active):
-            k = self.active[m]
-            if self.loss.kind == LOSS_SOFTMAX:
-                self.delta[k] = self.xi[k] * softmax_tau(self.q[k], c)
-            else:
-                self.delta[k] = self.xi[k] * joint_tau(q_sum, c, value)
-            raise_rates(row, v + K + k, 0.0)        # reads them again
-            self.move(group, k, e, inverse, v)
+                if not wide:
+                    self.move(group, k, e, inverse, v)
+        if joint:           # which sees the sums of all columns
+            for m in range(n_active):
+                k = self.active[m]
+                if self.loss.kind == LOSS_SOFTMAX:
+                    self.delta[k] = self.xi[k] * softmax_tau(self.q[k], c)
+                else:
+                    self.delta[k] = self.xi[k] * joint_tau(q_sum, c, value)
+                if not wide:
+                    raise_rates(row, v + K + k, 0.0)        # reads them again
+                    self.move(group, k, e, inverse, v)
+        if wide:
+            for k in range(first, first + n):
+                self.q[k] = -self.delta[k] * e / group.scale
+            move_columns(row, v + first, n, K, self.q + first, self.averages, group.sums,
+                         <weight_t *> self.wide)
+            if self.fit_intercept:
+                for m in range(n_active):
+                    k = self.active[m]
+                    b[k] -= self.delta[k] * e / b[K + k]
 
     cdef void move(self, const Group *group, Py_ssize_t k, double e, const weight_t *inverse,
                    weight_t *v) noexcept nogil:
@@ -557,6 +585,8 @@ cdef class AdaptiveLearner(Learner):
             if not self.take_entries(row, v):
                 return STEP_TOO_LARGE
             unpacked = True
+            if later != NULL and K > 1:
+                self.fetch(later, v)
             self.score_all(self.f, v)
         for g in range(self.n_groups):
             k = g * self.n_out
@@ -568,6 +598,17 @@ cdef class AdaptiveLearner(Learner):
             total += self.value[g]
         if not isfinite(total) or (K > 1 and not all_finite(self.f, K)):
             return NOT_FINITE
+        if K == 1 and self.xi[0] == 0.0 and self.plain and not self.forgets:
+            self.t += 1.0
+            group = &self.groups[0]
+            if group.reg > 0.0:
+                s = 1.0 - group.reg * group.step.eta0 / sqrt(self.t)
+                group.scale *= s if s > LEAST_SHRINK else LEAST_SHRINK
+                if group.scale < SMALLEST_SCALE:
+                    self.fold(0, v)
+            if self.averages and self.seen >= self.average_from:
+                self.count_average(v)
+            return DONE
         for k in range(K):
             steps |= self.xi[k] != 0.0
         steps &= c > 0.0
@@ -606,6 +647,14 @@ cdef class AdaptiveLearner(Learner):
         if self.averages and self.seen >= self.average_from:
             self.count_average(v)
         return DONE
+
+    cdef void fetch(self, const Row *x, const weight_t *v) noexcept nogil:
+        """Ask for the weights of another row."""
+        cdef Py_ssize_t stride = self.stride * sizeof(weight_t), size = self.K * sizeof(weight_t)
+        if x.kind == ROW_F32_I32 or x.kind == ROW_F64_I32:
+            prefetch_cells(<const int32_t *> x.indices, x.count, <const char *> v, stride, size)
+        elif x.indices != NULL:
+            prefetch_cells(<const int64_t *> x.indices, x.count, <const char *> v, stride, size)
 
     cdef void see_target(self, double y, double c) noexcept nogil:
         """Mean and squared deviations of the targets, by Welford's rule."""
@@ -668,24 +717,33 @@ cdef class AdaptiveLearner(Learner):
         cdef const int64_t *order = examples.order
         cdef Record record = examples.record
         cdef Py_ssize_t n, i, g, start = at[0]
-        cdef Row row, later
+        cdef Row ring[RING]
+        cdef Row *row
         cdef Row *ahead = NULL
         cdef double target = 1.0, c = 1.0
         cdef Py_ssize_t label = 0
         cdef int status
+        for n in range(start, min(start + ROWS_AHEAD, stop)):
+            rows_get(X, n if order == NULL else order[n], &ring[n & (RING - 1)])
         for n in range(start, stop):
-            i = n
+            i = n if order == NULL else order[n]
+            row = &ring[n & (RING - 1)]
             ahead = NULL
-            if order != NULL:
-                i = order[n]
-                if n + STARTS_AHEAD < stop:
-                    rows_prefetch_start(X, order[n + STARTS_AHEAD])
-                    if examples.y != NULL:
-                        OSVM_PREFETCH(examples.y + order[n + STARTS_AHEAD])
-                if n + ROWS_AHEAD < stop and X.indices != NULL:
-                    rows_get(X, order[n + ROWS_AHEAD], &later)
-                    ahead = &later
-            rows_get(X, i, &row)
+            if order != NULL and n + STARTS_AHEAD < stop:
+                rows_prefetch_start(X, order[n + STARTS_AHEAD])
+                if examples.y != NULL:
+                    OSVM_PREFETCH(examples.y + order[n + STARTS_AHEAD])
+            if n + ROWS_AHEAD < stop:
+                ahead = &ring[(n + ROWS_AHEAD) & (RING - 1)]
+                if order == NULL:
+                    rows_get(X, n + ROWS_AHEAD, ahead)
+                    ahead = NULL
+                else:
+                    rows_get(X, order[n + ROWS_AHEAD], ahead)
+            if self.K > 1:              # whose weights are fetched, and rows before
+                if ahead != NULL and ahead.indices != NULL:
+                    rows_prefetch(X, order[n + ROWS_AHEAD])
+                ahead = &ring[(n + 1) & (RING - 1)] if n + 1 < stop else NULL
             if self.n_out == 1:
                 target = examples.y[i]
             else:
@@ -693,9 +751,9 @@ cdef class AdaptiveLearner(Learner):
             if examples.weight != NULL:
                 c = examples.weight[i]
             if record.score != NULL:
-                self.read_row(&row, self.averages and self.counts[self.older] > 0.0, v,
+                self.read_row(row, self.averages and self.counts[self.older] > 0.0, v,
                               record.score + (n - start) * self.K)
-            status = self.learn_row(&row, ahead, target, label, c, examples.largest, v)
+            status = self.learn_row(row, ahead, target, label, c, examples.largest, v)
             if status != DONE:
                 return status
             self.seen += 1.0
@@ -703,7 +761,7 @@ cdef class AdaptiveLearner(Learner):
                 self.loss_at[g] += self.value[g]
                 self.error_at[g] += self.error_of(self.f + g * self.n_out, target, label)
             if record.eta != NULL:
-                record.eta[n - start] = self.mean_rate(&row, v)
+                record.eta[n - start] = self.mean_rate(row, v)
                 record.loss[n - start] = self.value[0]
                 record.error[n - start] = self.error_at[0] / self.seen
             at[0] = n + 1
@@ -903,7 +961,10 @@ cdef class AdaptiveLearner(Learner):
         return self.cells[:, self.header:].reshape(self.n_features, self.n_planes, self.K)
 
     def with_outputs(self, Py_ssize_t n_out):
-        """A learner with more outputs: the old ones as they are, the new ones fresh."""
+        """A learner with more outputs: the old ones as they are, the new ones fresh.
+
+        An average begins anew, so that it does not hold new outputs back at 0.
+        """
         old = self.n_out
         if n_out <= max(old, 2) or self.n_groups != 1:
             raise ValueError(f"cannot go from {old} to {n_out} outputs")
@@ -918,11 +979,16 @@ cdef class AdaptiveLearner(Learner):
         shape = (self.n_features, self.n_planes, n_out)
         planes = np.zeros(shape, self.dtype)
         planes[:, :, :len(keep)] = self._planes()[:, :, keep] * sign
+        offsets = np.zeros((self.n_planes, n_out))
+        offsets[:, :len(keep)] = self.offsets[:, keep] * sign
+        if self.averages:
+            windows = slice(PLANE_U, PLANE_U + 2)
+            offsets[windows] = planes[:, windows] = 0.0
+            scalars["count_0"] = scalars["count_1"] = 0.0
+            arrays["groups"][:, 2:] = 0.0
         cells = np.empty((self.n_features, self.header + self.n_planes * n_out), self.dtype)
         cells[:, :self.header] = self.cells[:, :self.header]
         cells[:, self.header:] = planes.reshape(self.n_features, -1)
-        offsets = np.zeros((self.n_planes, n_out))
-        offsets[:, :len(keep)] = self.offsets[:, keep] * sign
         wide.set_state(scalars, arrays | {"cells": cells, "offsets": offsets})
         return wide
 
