@@ -7,7 +7,8 @@
 #
 #     G_j  <- G_j + c xi^2 x_j^2                 the offset is a coordinate with x = 1
 #     r_j   = eta0 / sqrt(G_j)
-#     w_j  <- w_j - r_j delta x_j                delta = c dloss/df at f - q delta, q = sum r_j x_j^2
+#     w_j  <- w_j - r_j delta x_j                delta = c dloss/df at f - q delta,
+#                                                q = sum r_j x_j^2
 #
 # delta solves the proximal problem along diag(r), so that the score of the example does not pass
 # the loss's minimum, and a weight of c is the limit of c copies.
@@ -97,7 +98,7 @@ cdef inline double logistic_delta(double y, double f, double q, double c) noexce
     log m + log(1 + exp(z + m)) = log(c q), which is almost straight wherever the root is.
     """
     cdef double z = y * f, low = 0.0, high, m, e, p, target, excess, new
-    cdef int n
+    cdef int _n
     e = osvm_exp_down(-fabs(z))
     p = (e if z > 0.0 else 1.0) / (1.0 + e)
     high = c * q * p
@@ -108,7 +109,7 @@ cdef inline double logistic_delta(double y, double f, double q, double c) noexce
     m = m - log(m) if m > 1.0 else high
     if not m < high:
         m = high
-    for n in range(50):
+    for _n in range(50):
         e = osvm_exp_down(-fabs(z + m))
         p = (1.0 if z + m > 0.0 else e) / (1.0 + e)     # the slope of log(1 + exp)
         excess = log(m) + log1p(e) + (z + m if z + m > 0.0 else 0.0) - target
@@ -149,7 +150,8 @@ cdef inline double implicit_delta(const Loss *loss, double y, double f, double q
     if kind == LOSS_PERCEPTRON:
         return c * xi           # its minimum is where a mistake ends: there is nothing to cap
     # custom: no further than where the tangent is 0, which a loss >= 0 does not pass
-    return xi * (c if c * q * xi * xi <= value else (value / (q * xi * xi) if value > 0.0 else 0.0))
+    most = value / (q * xi * xi) if value > 0.0 else 0.0
+    return xi * (c if c * q * xi * xi <= value else most)
 
 
 cdef inline double joint_tau(double q, double c, double value) noexcept nogil:

@@ -20,9 +20,10 @@ from osvm.linear.weights import aligned_zeros
 from osvm._input.rows cimport RowSource
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm.linear.adaptive cimport (
-    OSVM_LANES, PLANE_ROOT, PLANE_U, Entries, Group, add_repeated, all_finite, bet, dot_columns, grows,
-    implicit_delta, joint_tau, keep_roots, mirror_sum, mirror_weight, move_columns, move_thetas, move_weights,
-    normalized_sum, prefetch_cells, raise_columns, raise_rates, rescales, softmax_tau, strided_dot, unpack,
+    OSVM_LANES, PLANE_ROOT, PLANE_U, Entries, Group, add_repeated, all_finite, bet, dot_columns,
+    grows, implicit_delta, joint_tau, keep_roots, mirror_sum, mirror_weight, move_columns,
+    move_thetas, move_weights, normalized_sum, prefetch_cells, raise_columns, raise_rates,
+    rescales, softmax_tau, strided_dot, unpack,
 )
 from osvm.linear.learner cimport Learner, SGDLearner
 from osvm.linear.model cimport (
@@ -30,9 +31,7 @@ from osvm.linear.model cimport (
     Record, pointer,
 )
 from osvm.linear.step_guard cimport largest_of, loss_slope, row_largest
-from osvm.core.loss cimport (
-    LOSS_SOFTMAX, loss_is_multi, loss_value_xi, mloss_value_xi,
-)
+from osvm.core.loss cimport LOSS_SOFTMAX, loss_is_multi, loss_value_xi, mloss_value_xi
 from osvm.core.rows cimport (
     OSVM_PREFETCH, row_index, row_is_sorted, row_value, rows_get, rows_prefetch,
     rows_prefetch_start,
@@ -401,7 +400,7 @@ cdef class AdaptiveLearner(Learner):
                         if group.step.flags & ADAPTIVE_NORMALIZED:
                             a = fabs(x[i]) * v[row.at[i] - 1]
                         total += x[i] * self.read_cell(group, k, v + row.at[i], False,
-                                                           e / a if grows(a) else e)
+                                                       e / a if grows(a) else e)
                     f[k] = total
             else:
                 for k in range(g * self.n_out, (g + 1) * self.n_out):

@@ -34,8 +34,8 @@ from osvm._input.schema import sgd_schema
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.linear.model cimport (
-    DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, NOT_FINITE, Examples, LinearModel, Options, pointer,
-    raise_status,
+    DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, NOT_FINITE, Examples, LinearModel, Options,
+    pointer, raise_status,
 )
 from osvm.linear.mini_batch cimport apply_batch
 from osvm.linear.columns cimport SCRATCH_ROWS, learn_classes
