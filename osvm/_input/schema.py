@@ -399,37 +399,46 @@ def adaptive_schema(
     """State of an `AdaptiveLearner`; n_columns is that of all groups together."""
     n_planes = 2 + 2 * averaged + 3 * coin
     most = float(np.finfo(dtype).max)
-    real = Field("float", -1e300, 1e300)
-    positive = Field("float", 0.0, 1e300)
     scalars = {
         "t": COUNT,
         "seen": COUNT,
-        "sum_x": positive,
-        "target_weight": positive,
-        "target_mean": real,
-        "target_sq": positive,
+        "sum_x": Field("float", 0.0, 1e100),
+        "target_weight": Field("float", 0.0, 1e100),
+        "target_mean": Field("float", -1e60, 1e60),
+        "target_sq": Field("float", 0.0, 1e120),
         "count_0": COUNT,
         "count_1": COUNT,
         "older": Field("int", 0, 1),
     }
+    limit = weight_limit(np.float64)
     arrays = {
         "cells": ArrayField((dim, normalized + n_planes * n_columns), dtype, -most, most),
-        "offsets": ArrayField((n_planes, n_columns), np.float64, -1e300, 1e300),
+        "offsets": ArrayField((n_planes, n_columns), np.float64, -1e30 * limit, 1e30 * limit),
         "losses": ArrayField((n_groups,)),
         "errors": ArrayField((n_groups,)),
-        "groups": ArrayField((n_groups, 4), np.float64, 0.0, 1e300),
+        "groups": ArrayField((n_groups, 4), np.float64, 0.0, 1e30),  # scale, inflation, sums
     }
 
-    def has_rates(scalars: dict[str, Any], arrays: dict[str, Array]) -> bool:
-        cells = arrays["cells"]
-        rates = cells[:, normalized + n_columns : normalized + 2 * n_columns]
+    def in_range(scalars: dict[str, Any], arrays: dict[str, Array]) -> bool:
+        groups, cells, offsets = arrays["groups"], arrays["cells"], arrays["offsets"]
+        for planes, bound in (
+            (cells[:, normalized:].reshape(dim, n_planes, n_columns), weight_limit(dtype)),
+            (offsets[None], limit),
+        ):
+            weights, roots = planes[:, 0], planes[:, 1]
+            extra = planes[:, n_planes - 3 :] if coin else roots
+            within = np.abs(weights).max() <= bound and np.abs(roots).max() <= bound
+            if not within or not 0.0 <= extra.min() <= extra.max() <= bound:
+                return False
+            if averaged and np.abs(planes[:, 2:4]).max() > max(1e30 * limit, most):
+                return False
         return bool(
-            (arrays["groups"][:, :2] > 0.0).all()
-            and (coin or rates.min() >= 0.0)
-            and (not normalized or cells[:, 0].min() > 0.0)
+            groups[:, :2].min() >= 1e-10
+            and groups[:, :2].max() <= 1e13
+            and (not normalized or 0.0 < cells[:, 0].min() <= cells[:, 0].max() <= 1e101)
         )
 
-    return Schema("linear learner", scalars, arrays, ((has_rates, "a rate is not positive"),))
+    return Schema("linear learner", scalars, arrays, ((in_range, "a number is out of range"),))
 
 
 # ------------------------------------------------------------------- kernel buffers

@@ -263,7 +263,12 @@ cdef inline void dot_columns(const Entries *row, const weight_t *v, Py_ssize_t K
 
 cdef inline double mirror_weight(double theta, double root, double e, double pull) noexcept nogil:
     """theta r / (1 + reg t r), r = e / root; `pull` is reg t."""
-    return theta * e / (root + pull * e) if root > 0.0 else 0.0
+    return bounded_weight(theta * e / (root + pull * e), 1e150) if root > 0.0 else 0.0
+
+
+cdef inline double bounded_weight(double w, double most) noexcept nogil:
+    """w within its bounds, which only made-up numbers exceed."""
+    return most if w > most else (-most if w < -most else w)
 
 
 cdef inline double raise_rates(const Entries *row, const weight_t *roots,
@@ -432,7 +437,10 @@ cdef inline double bet(weight_t *cell, Py_ssize_t K, Py_ssize_t last, double g,
     L = rest[0]
     new = rest[K] + L
     new = theta * (L + rest[2 * K]) / (L * (new if new > alpha * L else alpha * L))
-    cell[0] = <weight_t> new
+    if weight_t is float32_t:
+        cell[0] = <weight_t> bounded_weight(new, 1e35)
+    else:
+        cell[0] = bounded_weight(new, 1e150)
     return cell[0] - w
 
 
