@@ -427,15 +427,18 @@ def adaptive_schema(
         ):
             weights, roots = planes[:, 0], planes[:, 1]
             extra = planes[:, n_planes - 3 :] if coin else roots
-            within = np.abs(weights).max() <= bound and np.abs(roots).max() <= bound
-            if not within or not 0.0 <= extra.min() <= extra.max() <= bound:
+            within = max(float(np.abs(weights).max()), float(np.abs(roots).max())) <= bound
+            if not within or not 0.0 <= float(extra.min()) <= float(extra.max()) <= bound:
                 return False
-            if averaged and np.abs(planes[:, 2:4]).max() > max(1e30 * limit, most):
+            if averaged and float(np.abs(planes[:, 2:4]).max()) > 1e30 * limit:
                 return False
         return bool(
             groups[:, :2].min() >= 1e-10
             and groups[:, :2].max() <= 1e13
-            and (not normalized or 0.0 < cells[:, 0].min() <= cells[:, 0].max() <= 1e101)
+            and (
+                not normalized
+                or 0.0 < float(cells[:, 0].min()) <= float(cells[:, 0].max()) <= 1e101
+            )
         )
 
     return Schema("linear learner", scalars, arrays, ((in_range, "a number is out of range"),))
