@@ -1,4 +1,4 @@
-"""Step sizes eta(t): schedules, and stochastic meta-descent (SMD).
+"""Step sizes eta(t): schedules, stochastic meta-descent (SMD), and rates per coordinate.
 
 Sources: Bagnell's notes and Pegasos for 1/(reg t); Bottou for 1/(reg (t0 + t));
 Vishwanathan, Schraudolph, Smola (JMLR 2006) for eta0 sqrt(tau/(tau + t)) (62, whose
@@ -24,11 +24,13 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from osvm._parts.compiled import StepSpec
-from osvm._parts.registry import Part, Registry, check_number
+from osvm._parts.registry import Part, Registry, check_flag, check_number
 
 __all__ = [
     "SMD",
+    "Adaptive",
     "Bottou",
+    "CoinBetting",
     "Constant",
     "InverseSqrt",
     "InverseTime",
@@ -89,8 +91,8 @@ class Schedule(Part):
 
     def _check(self, name: str, value: Any) -> None:
         """Raise unless the parameter is within its bounds."""
-        if type(value) is float and 0.0 < value < math.inf and name != "decay":
-            return  # within all bounds but that of `decay`
+        if type(value) is float and 0.0 < value < math.inf and "most" not in _BOUNDS[name]:
+            return  # within all bounds without an upper one
         check_number(self.name, name, value, **_BOUNDS[name])
 
 
@@ -106,6 +108,8 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "eta_min": {"least": 0.0},
     "eta_max": {"above": 0.0},
     "eta0_intercept": {"above": 0.0},
+    "forget": {"least": 0.5, "most": 1.0},
+    "alpha": {"least": 0.0},
 }
 
 
@@ -246,8 +250,120 @@ class SMD(Schedule):
         )
 
 
+@dataclass(frozen=True)
+class Adaptive(Schedule):
+    """Rates per coordinate and implicit steps, for linear models.
+
+    The rate of feature j is eta0 / sqrt(sum of its squared gradients); a step ends where
+    its example has no loss any more, whatever the rates are, so that eta0 matters little.
+
+    Parameters
+    ----------
+    eta0 : float, optional
+        The first step of a weight is about this large for a feature of size 1; for numbers
+        in units of the targets' standard deviation.
+    normalized : bool, default False
+        Adapt to the scale of each feature: rates are divided by its largest value so far.
+    mirror : bool, default False
+        Where `reg` enters: False shrinks all weights a little at each example, True pulls
+        each weight to 0 as its own rate allows (the mirror form).
+    forget : float, default 1.0
+        What squared gradients of the past are multiplied by at each example; below 1 the
+        rates rise again, and a change of the data is followed.
+    tail : bool, default True
+        Whether ``average=True`` is the average of the last half to three quarters of the
+        examples, or of all.
+
+    Notes
+    -----
+    Rates: Duchi, Hazan and Singer (2011).  Steps: Kulis and Bartlett (2010), Karampatziakis
+    and Langford (2011).  Normalization: Ross, Mineiro and Langford (2013).  `value(t)` has
+    no schedule to give and returns eta0.
+
+    Examples
+    --------
+    >>> import numpy as np, osvm
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 100.0]]), [0, 1]
+    >>> step = osvm.schedules.Adaptive(eta0=0.5)
+    >>> osvm.LinearClassifier(schedule=step).partial_fit(X, y).predict(X)
+    array([0, 1])
+    """
+
+    name: ClassVar[str] = "adaptive"
+    kind: ClassVar[int] = 7
+    keeps_eta0: ClassVar[bool] = True
+    eta0: float | None = None
+    normalized: bool = False
+    mirror: bool = False
+    forget: float = 1.0
+    tail: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("normalized", "mirror", "tail"):
+            check_flag(self.name, name, getattr(self, name))
+
+    def spec(
+        self,
+        *,
+        reg: float | None = None,
+        C: float | None = None,
+        eta0: float | None = None,
+        t0: float | None = None,
+    ) -> StepSpec:
+        eta0 = self.eta0 if self.eta0 is not None else eta0
+        if eta0 is None:
+            raise ValueError(
+                "schedule 'adaptive' needs eta0: give it to the estimator or as Adaptive(eta0=...)"
+            )
+        self._check("eta0", eta0)
+        flags = self.normalized + 2 * self.mirror + 4 * self.tail
+        reg = 0.0 if reg is None else reg
+        return StepSpec(self.kind, eta0=eta0, reg=reg, forget=self.forget, flags=flags)
+
+
+@dataclass(frozen=True)
+class CoinBetting(Schedule):
+    """No step size at all: each weight is a bet on the sign of its next gradient.
+
+    Orabona and Tommasi (2017), for each coordinate of a linear model.
+
+    Parameters
+    ----------
+    alpha : float, default 10.0
+        The first bets are made as if so many gradients had been seen; larger is more
+        careful.
+    tail : bool, default True
+        As for :class:`Adaptive`.
+
+    Notes
+    -----
+    There is no place for `reg`, which must be 0.  `value(t)` returns 0.
+    """
+
+    name: ClassVar[str] = "coin_betting"
+    kind: ClassVar[int] = 8
+    alpha: float = 10.0
+    tail: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flag(self.name, "tail", self.tail)
+
+    def spec(
+        self,
+        *,
+        reg: float | None = None,
+        C: float | None = None,
+        eta0: float | None = None,
+        t0: float | None = None,
+    ) -> StepSpec:
+        return StepSpec(self.kind, alpha=self.alpha, flags=4 * self.tail)
+
+
 _REGISTRY: Registry[Schedule] = Registry(
-    "schedule", [InverseTime, Bottou, InverseSqrt, Kecman, Constant, SMD]
+    "schedule",
+    [InverseTime, Bottou, InverseSqrt, Kecman, Constant, SMD, Adaptive, CoinBetting],
 )
 
 

@@ -34,6 +34,8 @@ Y = {
 }
 TREE = taxonomy.from_paths(PATHS.tolist())
 SPARSE_SMD = osvm.schedules.SMD(per_coordinate=True)
+NORMALIZED = osvm.schedules.Adaptive(normalized=True, forget=0.99)
+MIRROR = osvm.schedules.Adaptive(mirror=True, tail=False)
 
 
 def _estimator(name, params):
@@ -60,12 +62,17 @@ LINEAR = [
     ("binary", {"batch_size": "full", "C": 1.0}),
     ("binary", {"schedule": "smd"}),
     ("binary", {"schedule": SPARSE_SMD}),
+    ("binary", {"schedule": "adaptive"}),
+    ("binary", {"schedule": NORMALIZED, "average": True, "probability": True}),
+    ("binary", {"schedule": "coin_betting", "average": True}),
     ("binary", {"warm_start": True, "normalize": True}),
     ("multi", {"loss": "softmax", "batch_size": "full"}),
     ("multi", {"loss": "multiclass_hinge", "probability": True, "average": True}),
     ("multi", {"average": 10, "batch_size": 7, "class_weight": {"a": 2.0}}),
     ("multi", {"schedule": "smd", "loss": "softmax"}),
     ("multi", {"schedule": SPARSE_SMD, "loss": "softmax"}),
+    ("multi", {"schedule": MIRROR, "loss": "softmax", "average": 10}),
+    ("multi", {"schedule": NORMALIZED}),
     ("multi", {"project": True}),
     ("paths", {"loss": "graph_hinge", "taxonomy": TREE}),
 ]  # fmt: skip
@@ -80,8 +87,11 @@ REGRESSOR = [
     {"loss": "huber", "average": True, "schedule": "inverse_sqrt"},
     {"loss": "squared", "batch_size": "full"},
     {"loss": osvm.losses.get("huber", delta=0.3), "schedule": "smd"},
+    {"loss": "squared", "schedule": NORMALIZED, "average": True},
 ]
-NOVELTY = [{}, {"average": True, "batch_size": 5}, {"batch_size": "full"}]
+NOVELTY = [
+    {}, {"average": True, "batch_size": 5}, {"batch_size": "full"}, {"schedule": "adaptive"},
+]  # fmt: skip
 MULTILABEL = [
     ("sets", {}),
     ("sets", {"loss": "logistic", "average": True}),

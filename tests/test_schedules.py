@@ -22,6 +22,8 @@ CASES = [
     (schedules.Constant(eta0=0.125), lambda t: np.full_like(t, 0.125)),
     (schedules.SMD(eta0=0.3, mu=0.5, decay=0.9, eta_min=1e-4), lambda t: np.full_like(t, 0.3)),
     (schedules.SMD(eta0=0.3, per_coordinate=True), lambda t: np.full_like(t, 0.3)),
+    (schedules.Adaptive(eta0=0.3, mirror=True, forget=0.9), lambda t: np.full_like(t, 0.3)),
+    (schedules.CoinBetting(alpha=3.0), np.zeros_like),
 ]
 TIMES = np.concatenate([np.arange(1.0, 30.0), [1e6, 1e12, 2.0**53]])
 
@@ -122,6 +124,9 @@ def test_missing_parameter_is_named(name, missing):
         ("bottou", {"t0": -1.0}, "at least 0"),
         ("smd", {"decay": 1.5}, "at most 1"),
         ("smd", {"mu": -0.1}, "at least 0"),
+        ("adaptive", {"forget": 0.1}, "at least 0.5"),
+        ("adaptive", {"forget": 1.1}, "at most 1"),
+        ("coin_betting", {"alpha": -1.0}, "at least 0"),
         ("smd", {"eta_min": 0.5, "eta_max": 0.1}, "below eta_min"),
         ("constant", {"tau": 1.0}, "has no parameter 'tau'"),
     ],

@@ -30,6 +30,7 @@ __all__ = [
     "check_list",
     "fair_dtype",
     "row_squares",
+    "adaptive_schema",
     "buffer_schema",
     "meta_schema",
     "sgd_schema",
@@ -383,6 +384,64 @@ def meta_schema(dim: int, n_out: int, dtype: Any, *, per_coordinate: bool, reg: 
         **u.scalars,
     }
     return Schema("linear learner", scalars, arrays | w.arrays | u.arrays, w.rules + u.rules)
+
+
+def adaptive_schema(
+    dim: int,
+    n_columns: int,
+    dtype: Any,
+    *,
+    averaged: bool,
+    normalized: bool,
+    coin: bool,
+    n_groups: int = 1,
+) -> Schema:
+    """State of an `AdaptiveLearner`; n_columns is that of all groups together."""
+    n_planes = 2 + 2 * averaged + 3 * coin
+    most = float(np.finfo(dtype).max)
+    scalars = {
+        "t": COUNT,
+        "seen": COUNT,
+        "sum_x": Field("float", 0.0, 1e100),
+        "target_weight": Field("float", 0.0, 1e100),
+        "target_mean": Field("float", -1e60, 1e60),
+        "target_sq": Field("float", 0.0, 1e120),
+        "count_0": COUNT,
+        "count_1": COUNT,
+        "older": Field("int", 0, 1),
+    }
+    limit = weight_limit(np.float64)
+    arrays = {
+        "cells": ArrayField((dim, normalized + n_planes * n_columns), dtype, -most, most),
+        "offsets": ArrayField((n_planes, n_columns), np.float64, -1e30 * limit, 1e30 * limit),
+        "losses": ArrayField((n_groups,)),
+        "errors": ArrayField((n_groups,)),
+        "groups": ArrayField((n_groups, 4), np.float64, 0.0, 1e30),  # scale, inflation, sums
+    }
+
+    def in_range(scalars: dict[str, Any], arrays: dict[str, Array]) -> bool:
+        groups, cells, offsets = arrays["groups"], arrays["cells"], arrays["offsets"]
+        for planes, bound in (
+            (cells[:, normalized:].reshape(dim, n_planes, n_columns), weight_limit(dtype)),
+            (offsets[None], limit),
+        ):
+            weights, roots = planes[:, 0], planes[:, 1]
+            extra = planes[:, n_planes - 3 :] if coin else roots
+            within = max(float(np.abs(weights).max()), float(np.abs(roots).max())) <= bound
+            if not within or not 0.0 <= float(extra.min()) <= float(extra.max()) <= bound:
+                return False
+            if averaged and float(np.abs(planes[:, 2:4]).max()) > 1e30 * limit:
+                return False
+        return bool(
+            groups[:, :2].min() >= 1e-10
+            and groups[:, :2].max() <= 1e13
+            and (
+                not normalized
+                or 0.0 < float(cells[:, 0].min()) <= float(cells[:, 0].max()) <= 1e101
+            )
+        )
+
+    return Schema("linear learner", scalars, arrays, ((in_range, "a number is out of range"),))
 
 
 # ------------------------------------------------------------------- kernel buffers

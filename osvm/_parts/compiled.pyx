@@ -281,8 +281,10 @@ cdef class StepSpec:
 
     def __cinit__(self, int kind, *, double eta0=0.0, double reg=0.0, double t0=0.0,
                   double tau=0.0, double C=0.0, double mu=0.0, double decay=0.0,
-                  double eta_min=0.0, eta_max=None):
+                  double eta_min=0.0, eta_max=None, double forget=1.0, double alpha=0.0,
+                  int flags=0):
         step_init(&self.step, kind, eta0)
+        self.step.forget, self.step.alpha, self.step.flags = forget, alpha, flags
         self.step.t0 = t0
         self.step.tau = tau
         self.step.C = C

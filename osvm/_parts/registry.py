@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, TypeVar
 
-__all__ = ["Part", "Registry", "check_number"]
+__all__ = ["Part", "Registry", "check_flag", "check_number"]
 
 
 class Part:
@@ -114,6 +114,12 @@ def replaced(part: P, params: dict[str, Any]) -> P:
 
 def _fields(part: Part) -> dict[str, Any]:
     return {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}  # type: ignore[arg-type]
+
+
+def check_flag(owner: str, name: str, value: Any) -> None:
+    """Refuse anything but True and False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{owner}: {name} must be True or False, not {value!r}")
 
 
 def check_number(

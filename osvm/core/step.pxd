@@ -26,6 +26,13 @@ cdef enum StepKind:
     STEP_CONSTANT = 4       # eta0
     STEP_SMD = 5            # eta0, mu, decay, eta_min, eta_max; one eta for all
     STEP_SMD_COORDINATE = 6  # the same numbers; the loop keeps one eta per coordinate
+    STEP_ADAPTIVE = 7       # eta0, forget, flags; the loop keeps a rate per coordinate
+    STEP_COIN_BETTING = 8   # alpha; the loop keeps the bets of each coordinate
+
+cdef enum AdaptiveFlag:
+    ADAPTIVE_NORMALIZED = 1     # by the largest value of each feature
+    ADAPTIVE_MIRROR = 2         # reg in the mirror form
+    ADAPTIVE_TAIL = 4           # an average is that of the last half to three quarters
 
 
 cdef inline void step_init(Step *step, int kind, double eta0) noexcept nogil:

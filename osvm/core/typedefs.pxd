@@ -136,6 +136,9 @@ cdef struct Step:
     double eta_min   # SMD: floor
     double eta_max   # SMD: cap
     double eta       # SMD: current value
+    double forget    # adaptive: factor of the squared gradients per example
+    double alpha     # coin betting: gradients that are bet as if they had been seen
+    int flags        # adaptive: AdaptiveFlag
 
 
 # ---------------------------------------------------------- kernels: kernel.pxd

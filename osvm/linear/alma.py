@@ -25,7 +25,7 @@ from osvm._estimator.compat import ClassifierMixin
 from osvm._input import validate
 from osvm._input.labels import split_outputs
 from osvm._input.schema import ArrayField, Field, Schema
-from osvm.linear.alma_loop import AlmaState
+from osvm.linear.dual_loop import AlmaState
 
 __all__ = ["AlmaClassifier"]
 

@@ -23,7 +23,7 @@ from osvm._input import validate
 from osvm._input.rows import RowSource
 from osvm.linear.constant import warn_if_constant
 from osvm.linear.first_step import with_first_step
-from osvm.linear.learner import SGDLearner
+from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import OneExample
 from osvm.linear.plan import Plan
 from osvm.linear.scores import Platt, score_csr
@@ -196,7 +196,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         if self.verbose and self.__dict__.get("_progress") is None:
             self._progress = make_progress(self.verbose, start=int(learner.seen))
         progress = self._progress if self.verbose else None
-        roll_back = progress is None and isinstance(learner, SGDLearner)
+        roll_back = progress is None and isinstance(learner, Learner)
         # one row fails before it changes anything
         before = None if roll_back or n == 1 else learner.get_state()
         watch = Watch(progress, record, platt)

@@ -22,7 +22,7 @@ from osvm._input.labels import count_codes
 from osvm._input.rows import RowSource
 from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
-from osvm.linear.learner import SGDLearner
+from osvm.linear.learner import Learner
 from osvm.linear.plan import Plan, resolve_plan
 from osvm.linear.scores import Platt
 from osvm.linear.state import _STATE
@@ -289,7 +289,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             return learner, plan, n_out
         if plan.delta is not None:
             plan = dataclasses.replace(plan, delta=self._distances(index))
-        if not isinstance(learner, SGDLearner):
+        if not isinstance(learner, Learner):
             raise ValueError(
                 "schedule='smd' cannot take new labels in mid-stream: name all of them in the "
                 "first call, partial_fit(..., classes=...)"

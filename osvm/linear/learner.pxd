@@ -3,23 +3,33 @@ from osvm._input.rows cimport RowSource
 from osvm.core.typedefs cimport Row, SMat
 from osvm.linear.model cimport Examples, LinearModel
 
-cdef class SGDLearner:
-    cdef LinearModel model
+# What learners share whose loops read `Examples`: the call that leaves Python.
+cdef class Learner:
     cdef object loss_spec
-    cdef readonly object weights        # ScaledVector or ScaledMatrix
+    cdef readonly Py_ssize_t n_features
+    cdef readonly Py_ssize_t n_out
     cdef readonly object intercept      # float64, one per output
+    cdef readonly double weight_bound   # of |w| and |b| (_cannot_fail); -1 = not known
+
+    cdef Py_ssize_t _mean_count(self, RowSource X)
+    cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest,
+                           double curvature, double target)
+    cdef int _learn(self, const Examples *examples, Py_ssize_t *at, Py_ssize_t stop) noexcept nogil
+    cdef void _score_row(self, const Row *row, bint averaged, double *work,
+                         double *out) noexcept nogil
+    cdef double _seen(self) noexcept nogil
+
+
+cdef class SGDLearner(Learner):
+    cdef LinearModel model
+    cdef readonly object weights        # ScaledVector or ScaledMatrix
     cdef readonly object intercept_sum  # over the averaged iterates
     cdef object _scratch, _active
-    cdef readonly double weight_bound   # of |w| and |b| (_cannot_fail); -1 = not known
     cdef object _grad, _grad_b, _touched, _values
 
     cdef _adopt(self, weights)
     cdef _bind(self)
-    cdef Py_ssize_t _mean_count(self, RowSource X)
-    cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest,
-                           double curvature, double target)
     cdef double _size(self)
-    cdef int _learn(self, const Examples *examples, Py_ssize_t *at, Py_ssize_t stop) noexcept nogil
     cdef SMat _reader(self, double *work) noexcept nogil
     cdef void _score(self, const SMat *mat, const Row *row, bint mean,
                      double *out) noexcept nogil

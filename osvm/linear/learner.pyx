@@ -34,8 +34,8 @@ from osvm._input.schema import sgd_schema
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.linear.model cimport (
-    DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, Examples, LinearModel, Options, pointer,
-    raise_status,
+    DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, NOT_FINITE, Examples, LinearModel, Options,
+    pointer, raise_status,
 )
 from osvm.linear.mini_batch cimport apply_batch
 from osvm.linear.columns cimport SCRATCH_ROWS, learn_classes
@@ -53,7 +53,147 @@ cdef enum:
     KEEP_GIL = 4096     # multiplications that take less time than giving up the GIL
 
 
-cdef class SGDLearner:
+cdef class Learner:
+    """Base of the learners whose loops read `Examples`: `run`, and what it asks of them."""
+
+    def run(self, RowSource X, targets, order=None, Py_ssize_t start=0, Py_ssize_t stop=-1,
+            sample_weight=None, record=None, bint undo=False, double curvature=0.0):
+        """Learn from examples order[start:stop] (rows start:stop without an order).
+
+        Parameters
+        ----------
+        X : RowSource
+            Validated rows.
+        targets : float64 array (one output) or int32 array of labels (several)
+        order : int64 array, optional
+            Row numbers.
+        sample_weight : float64 array, optional
+        record : dict of float64 arrays, optional
+            "eta", "loss" and "error" of example n go to entry n - start; "score", with a
+            column per output, is what prediction would have given before the step.
+        undo : bool
+            Go back to the state before the call when it fails (an interrupt is no
+            failure).
+        curvature : float
+            Of the loss, when the weights keep each step within its example
+            (`osvm.linear.step_guard`); else 0.
+
+        Raises
+        ------
+        FloatingPointError
+            A step would overflow; the examples before it have been learnt, unless
+            `undo` is set.
+        """
+        cdef const int64_t[::1] order_view
+        cdef const double[::1] y_view, weight_view
+        cdef const int32_t[::1] label_view
+        cdef double[::1] eta_view, loss_view, error_view
+        cdef double[:, ::1] score_view
+        cdef Examples examples
+        cdef Py_ssize_t end, chunk, n = X.rows.n_rows, first = start, failed = 0
+        cdef int status = DONE
+        if X.rows.n_features != self.n_features:
+            raise ValueError(f"rows have {X.rows.n_features} features, "
+                             f"the model {self.n_features}")
+        memset(&examples, 0, sizeof(Examples))
+        examples.X = &X.rows
+        if order is not None:
+            order_view = order
+            n = order_view.shape[0]
+            if n:
+                examples.order = &order_view[0]
+        if stop < 0:
+            stop = n
+        if not 0 <= start <= stop <= n:
+            raise ValueError(f"examples {start} to {stop} of {n}")
+        if start == stop:
+            return
+        if self.n_out == 1:
+            y_view = targets
+            if y_view.shape[0] != X.rows.n_rows:
+                raise ValueError(f"{y_view.shape[0]} targets for {X.rows.n_rows} rows")
+            examples.y = &y_view[0]
+        else:
+            label_view = targets
+            if label_view.shape[0] != X.rows.n_rows:
+                raise ValueError(f"{label_view.shape[0]} labels for {X.rows.n_rows} rows")
+            examples.labels = &label_view[0]
+        if sample_weight is not None:
+            weight_view = sample_weight
+            if weight_view.shape[0] != X.rows.n_rows:
+                raise ValueError(f"{weight_view.shape[0]} weights for {X.rows.n_rows} rows")
+            examples.weight = &weight_view[0]
+        examples.largest = X.largest if X.largest >= 0.0 else largest_magnitude(X)
+        if record is not None and "eta" in record:
+            eta_view, loss_view, error_view = record["eta"], record["loss"], record["error"]
+            examples.record.eta, examples.record.loss = &eta_view[0], &loss_view[0]
+            examples.record.error = &error_view[0]
+        if record is not None and "score" in record:
+            score_view = record["score"]
+            if score_view.shape[0] < stop - start or score_view.shape[1] != self.n_out:
+                raise ValueError("record['score'] does not fit")
+            examples.record.score = &score_view[0, 0]
+        chunk = self._mean_count(X)
+        saved = None
+        if not undo or stop - start == 1:   # one example fails before it changes anything
+            self.weight_bound = -1.0
+        elif not self._cannot_fail(
+                stop - start, X.rows.n_rows * (1.0 + chunk), examples.largest,
+                1.0 if sample_weight is None else largest_of(examples.weight, X.rows.n_rows),
+                curvature,
+                largest_of(examples.y, X.rows.n_rows) if examples.y != NULL else 1.0):
+            saved = self.get_state()
+            self.weight_bound = -1.0
+        # Signals are looked at between chunks of a few milliseconds; one short row is learnt
+        # sooner than the GIL is given up and taken back.
+        chunk = max(1, 4_000_000 // (self.n_out * (1 + chunk)))
+        while start < stop:
+            end = min(stop, start + chunk)
+            if end - start == 1 and chunk > 1000:
+                status = self._learn(&examples, &start, end)
+            else:
+                with nogil:
+                    status = self._learn(&examples, &start, end)
+            if status != DONE:
+                failed = order[start] if order is not None else start
+                if saved is not None:
+                    self.set_state(*saved)
+                raise_status(self.loss_spec, status, failed)
+            if examples.record.eta != NULL and start < stop:
+                examples.record.eta = &eta_view[0] + (start - first)
+                examples.record.loss = &loss_view[0] + (start - first)
+                examples.record.error = &error_view[0] + (start - first)
+            if examples.record.score != NULL and start < stop:
+                examples.record.score = &score_view[start - first, 0]
+            PyErr_CheckSignals()
+
+    cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest,
+                           double curvature, double target):
+        """Whether n more examples are sure to be learnt."""
+        return False
+
+    cdef int _learn(self, const Examples *examples, Py_ssize_t *at,
+                    Py_ssize_t stop) noexcept nogil:
+        """Examples from `at`, which moves on, to `stop`; DONE, or why `at` was not learnt."""
+        return NOT_FINITE
+
+    cdef void _score_row(self, const Row *row, bint averaged, double *work,
+                         double *out) noexcept nogil:
+        """Scores of one row, with scratch of n_out doubles; changes nothing."""
+
+    cdef double _seen(self) noexcept nogil:
+        return 0.0
+
+    cdef Py_ssize_t _mean_count(self, RowSource X):
+        """Stored values per row, about."""
+        cdef Row last
+        if not X.sparse:
+            return X.rows.n_features
+        rows_get(&X.rows, X.rows.n_rows - 1, &last)
+        return (<const char *> last.values - <const char *> X.rows.values) // (4 * X.rows.n_rows)
+
+
+cdef class SGDLearner(Learner):
     """Weights, intercepts and counters of one linear model, and its loops.
 
     Parameters
@@ -81,6 +221,7 @@ cdef class SGDLearner:
                  double intercept_eta0=0.0, Py_ssize_t batch_size=1, bint fit_intercept=False,
                  error_kind="class", weights=None):
         dtype = np.dtype(dtype)
+        self.n_features, self.n_out = n_features, n_out
         self.model.n_out = n_out
         self.model.options.reg = reg
         self.model.options.radius = radius
@@ -180,117 +321,6 @@ cdef class SGDLearner:
 
     # ------------------------------------------------------------- learning
 
-    def run(self, RowSource X, targets, order=None, Py_ssize_t start=0, Py_ssize_t stop=-1,
-            sample_weight=None, record=None, bint undo=False, double curvature=0.0):
-        """Learn from examples order[start:stop] (rows start:stop without an order).
-
-        Parameters
-        ----------
-        X : RowSource
-            Validated rows.
-        targets : float64 array (one output) or int32 array of labels (several)
-        order : int64 array, optional
-            Row numbers.
-        sample_weight : float64 array, optional
-        record : dict of float64 arrays, optional
-            "eta", "loss" and "error" of example n go to entry n - start; "score", with a
-            column per output, is what prediction would have given before the step.
-        undo : bool
-            Go back to the state before the call when it fails (an interrupt is no
-            failure).
-        curvature : float
-            Of the loss, when the weights keep each step within its example
-            (`osvm.linear.step_guard`); else 0.
-
-        Raises
-        ------
-        FloatingPointError
-            A step would overflow; the examples before it have been learnt, unless
-            `undo` is set.
-        """
-        cdef const int64_t[::1] order_view
-        cdef const double[::1] y_view, weight_view
-        cdef const int32_t[::1] label_view
-        cdef double[::1] eta_view, loss_view, error_view
-        cdef double[:, ::1] score_view
-        cdef Examples examples
-        cdef Py_ssize_t end, chunk, n = X.rows.n_rows, first = start, failed = 0
-        cdef int status = DONE
-        if X.rows.n_features != self.weights.dim:
-            raise ValueError(f"rows have {X.rows.n_features} features, "
-                             f"the model {self.weights.dim}")
-        memset(&examples, 0, sizeof(Examples))
-        examples.X = &X.rows
-        if order is not None:
-            order_view = order
-            n = order_view.shape[0]
-            if n:
-                examples.order = &order_view[0]
-        if stop < 0:
-            stop = n
-        if not 0 <= start <= stop <= n:
-            raise ValueError(f"examples {start} to {stop} of {n}")
-        if start == stop:
-            return
-        if self.model.n_out == 1:
-            y_view = targets
-            if y_view.shape[0] != X.rows.n_rows:
-                raise ValueError(f"{y_view.shape[0]} targets for {X.rows.n_rows} rows")
-            examples.y = &y_view[0]
-        else:
-            label_view = targets
-            if label_view.shape[0] != X.rows.n_rows:
-                raise ValueError(f"{label_view.shape[0]} labels for {X.rows.n_rows} rows")
-            examples.labels = &label_view[0]
-        if sample_weight is not None:
-            weight_view = sample_weight
-            if weight_view.shape[0] != X.rows.n_rows:
-                raise ValueError(f"{weight_view.shape[0]} weights for {X.rows.n_rows} rows")
-            examples.weight = &weight_view[0]
-        examples.largest = X.largest if X.largest >= 0.0 else largest_magnitude(X)
-        if record is not None and "eta" in record:
-            eta_view, loss_view, error_view = record["eta"], record["loss"], record["error"]
-            examples.record.eta, examples.record.loss = &eta_view[0], &loss_view[0]
-            examples.record.error = &error_view[0]
-        if record is not None and "score" in record:
-            score_view = record["score"]
-            if score_view.shape[0] < stop - start or score_view.shape[1] != self.model.n_out:
-                raise ValueError("record['score'] does not fit")
-            examples.record.score = &score_view[0, 0]
-        chunk = self._mean_count(X)
-        saved = None
-        if not undo or stop - start == 1:   # one example fails before it changes anything
-            self.weight_bound = -1.0
-        elif not self._cannot_fail(
-                stop - start, X.rows.n_rows * (1.0 + chunk), examples.largest,
-                1.0 if sample_weight is None else largest_of(examples.weight, X.rows.n_rows),
-                curvature,
-                largest_of(examples.y, X.rows.n_rows) if examples.y != NULL else 1.0):
-            saved = self.get_state()
-            self.weight_bound = -1.0
-        # Signals are looked at between chunks of a few milliseconds; one short row is learnt
-        # sooner than the GIL is given up and taken back.
-        chunk = max(1, 4_000_000 // (self.model.n_out * (1 + chunk)))
-        while start < stop:
-            end = min(stop, start + chunk)
-            if end - start == 1 and chunk > 1000:
-                status = self._learn(&examples, &start, end)
-            else:
-                with nogil:
-                    status = self._learn(&examples, &start, end)
-            if status != DONE:
-                failed = order[start] if order is not None else start
-                if saved is not None:
-                    self.set_state(*saved)
-                raise_status(self.loss_spec, status, failed)
-            if examples.record.eta != NULL and start < stop:
-                examples.record.eta = &eta_view[0] + (start - first)
-                examples.record.loss = &loss_view[0] + (start - first)
-                examples.record.error = &error_view[0] + (start - first)
-            if examples.record.score != NULL and start < stop:
-                examples.record.score = &score_view[start - first, 0]
-            PyErr_CheckSignals()
-
     cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest,
                            double curvature, double target):
         """Whether n more examples are sure to be learnt without an overflow.
@@ -339,14 +369,6 @@ cdef class SGDLearner:
         sq = np.square(v, dtype=np.float64).sum(axis=0) * self.weights.scale ** 2
         sq += rho_at(&m.step, &m.options, m.t + 1.0) * self.intercept ** 2
         return sqrt(sq.max())
-
-    cdef Py_ssize_t _mean_count(self, RowSource X):
-        """Stored values per row, about."""
-        cdef Row last
-        if not X.sparse:
-            return X.rows.n_features
-        rows_get(&X.rows, X.rows.n_rows - 1, &last)
-        return (<const char *> last.values - <const char *> X.rows.values) // (4 * X.rows.n_rows)
 
     cdef int _learn(self, const Examples *examples, Py_ssize_t *at,
                     Py_ssize_t stop) noexcept nogil:
@@ -430,6 +452,15 @@ cdef class SGDLearner:
             smat_dot(mat, row, out)
             for k in range(m.n_out):
                 out[k] += m.b[k]
+
+    cdef void _score_row(self, const Row *row, bint averaged, double *work,
+                         double *out) noexcept nogil:
+        cdef SMat mat = self._reader(work)
+        cdef double count = mat.avg_count if self.model.vec == NULL else self.model.vec.avg_count
+        self._score(&mat, row, averaged and count > 0.0, out)
+
+    cdef double _seen(self) noexcept nogil:
+        return self.model.seen
 
     def frozen_average(self):
         """A learner whose plain weights are this one's average, for prediction."""

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import osvm.linear.one_row as one_row
-from osvm.linear.learner import SGDLearner
+from osvm.linear.learner import Learner
 from osvm.stream.tokenizer import HashingTokenizer
 
 _NOT_GIVEN: Any = object()
@@ -236,7 +236,7 @@ class OneExample:
     def _make_one(self) -> None:
         """The fast path for later calls, where there is none or an old one."""
         known = self.__dict__
-        if not isinstance(known["_learner"], SGDLearner):
+        if not isinstance(known["_learner"], Learner):
             return  # meta-descent goes through partial_fit
         if not self._plan_is_current():  # type: ignore[attr-defined]
             return  # partial_fit follows the parameters first

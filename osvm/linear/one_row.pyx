@@ -23,12 +23,12 @@ from libc.string cimport memcpy
 
 from osvm._estimator.lock cimport Locked, ModelLock
 from osvm._input.rows cimport type_code
-from osvm.linear.learner cimport SGDLearner
+from osvm.linear.learner cimport Learner, SGDLearner
 from osvm.linear.model cimport Examples, raise_status
 from osvm.linear.step_guard cimport bounded_at, bounded_sq_norm
 from osvm.linear.weights cimport SCRATCH
 from osvm.core.rows cimport rows_get
-from osvm.core.typedefs cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows, SMat
+from osvm.core.typedefs cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows
 
 cdef extern from "Python.h":
     object PyObject_GenericGetDict(object model, void *context)
@@ -177,7 +177,7 @@ cdef class OneByOne:
 
     Parameters
     ----------
-    learner : SGDLearner
+    learner : Learner
     index : LabelIndex or None
         Of a classifier; None where the target is a number.
     novelty : bool
@@ -187,7 +187,7 @@ cdef class OneByOne:
     curvature : float
         Of the loss, where a step may not go beyond its example; else 0.
     """
-    cdef readonly SGDLearner learner
+    cdef readonly Learner learner
     cdef readonly object index
     cdef dict codes                 # label to code; None for numbers
     cdef list labels
@@ -196,7 +196,7 @@ cdef class OneByOne:
     cdef double curvature
     cdef double[::1] scratch        # zeros, with a curvature; for learning
 
-    def __init__(self, SGDLearner learner, index, bint novelty, bint averaged,
+    def __init__(self, Learner learner, index, bint novelty, bint averaged,
                  double curvature=0.0):
         self.learner = learner
         self.index = index
@@ -205,11 +205,10 @@ cdef class OneByOne:
         self.novelty = novelty
         self.averaged = averaged
         self.curvature = curvature
-        self.scratch = np.zeros(learner.weights.dim) if curvature > 0.0 else None
+        self.scratch = np.zeros(learner.n_features) if curvature > 0.0 else None
 
     cdef inline Py_ssize_t n_features(self) noexcept:
-        cdef SGDLearner learner = self.learner
-        return learner.model.mat.dim if learner.model.vec == NULL else learner.model.vec.dim
+        return self.learner.n_features
 
     # --------------------------------------------------------------- learning
 
@@ -245,7 +244,7 @@ cdef class OneByOne:
         return True
 
     cdef inline int step(self, Example *example, double target, int32_t label) noexcept:
-        cdef SGDLearner learner = self.learner
+        cdef SGDLearner plain
         cdef Py_ssize_t at = 0
         cdef Examples examples
         cdef Row row
@@ -253,15 +252,16 @@ cdef class OneByOne:
         cdef double *weight = NULL
         if self.curvature > 0.0:
             rows_get(&example.rows, 0, &row)
-            c = bounded_at(&learner.model.step, &learner.model.options, 1.0, self.curvature,
-                           learner.model.t + 1.0, bounded_sq_norm(&row, &self.scratch[0]))
+            plain = <SGDLearner> self.learner       # the only one with a curvature
+            c = bounded_at(&plain.model.step, &plain.model.options, 1.0, self.curvature,
+                           plain.model.t + 1.0, bounded_sq_norm(&row, &self.scratch[0]))
             weight = &c if c != 1.0 else NULL
         examples.X, examples.y, examples.labels = &example.rows, &target, &label
         examples.order, examples.weight, examples.largest = NULL, weight, example.largest
         examples.record.eta = examples.record.loss = NULL
         examples.record.error = examples.record.score = NULL
-        learner.weight_bound = -1.0
-        return learner._learn(&examples, &at, 1)
+        self.learner.weight_bound = -1.0
+        return self.learner._learn(&examples, &at, 1)
 
     # ------------------------------------------------------------- predicting
 
@@ -270,23 +270,17 @@ cdef class OneByOne:
 
         `work` has room for as many numbers as `out`: one per output.
         """
-        cdef SGDLearner learner = self.learner
         cdef Example example
-        cdef SMat mat
         cdef Row row
-        cdef double count
         cdef Py_ssize_t k
         try:
             if not open_example(&example, x, values, self.n_features()):
                 return False
-            count = (learner.model.mat.avg_count if learner.model.vec == NULL
-                     else learner.model.vec.avg_count)
-            mat = learner._reader(work)
             rows_get(&example.rows, 0, &row)
-            learner._score(&mat, &row, self.averaged and count > 0.0, out)
+            self.learner._score_row(&row, self.averaged, work, out)
         finally:
             close_example(&example)
-        for k in range(learner.model.n_out):
+        for k in range(self.learner.n_out):
             if not isfinite(out[k]):    # the general path names it
                 return False
         return True
@@ -334,7 +328,7 @@ def learn(model, x, values, y):
                 return False
         if not one.learn(x, values, y):
             return False
-        known["t_"] = <int64_t> one.learner.model.seen
+        known["t_"] = <int64_t> one.learner._seen()
         if "_frozen" in known:
             del known["_frozen"]
         return True
@@ -357,7 +351,7 @@ cdef object answer(model, x, values, bint as_label):
     cdef double *f = few
     if one is None or known.get("normalize"):
         return None
-    n = one.learner.model.n_out
+    n = one.learner.n_out
     if n > SCRATCH:
         many = np.empty(2 * n)
         f = &many[0]

@@ -16,6 +16,7 @@ __all__ = ["OPTIONS", "WAYS", "asked", "asked_by_plan", "refuse", "refused", "ta
 # How messages and the documentation call each way of learning.
 WAYS = {
     "smd": "schedule='smd'",
+    "adaptive": "schedule='adaptive'",
     "search": "one_pass_search",
     "labels": "label sets in one pass",
     "rounds": "osvm.distributed",
@@ -31,6 +32,7 @@ class Option:
     without: dict[str, str]  # way of learning: what to do instead
 
 
+_RATES = "each example makes its own step, which its rates bound"
 _TRACE = "its trace follows the plain steps; leave it alone or choose another schedule"
 _OWN = "the labels learn one after the other"
 _FIGURES = "progressive figures judge the candidates; set it in a fit of the best one"
@@ -39,12 +41,13 @@ _MIXED = "models of many blocks are merged"
 
 OPTIONS = (
     Option("average", False, {"smd": _TRACE}),
-    Option("project", False, {"smd": _TRACE}),
+    Option("project", False, {"smd": _TRACE, "adaptive": _RATES}),
     Option(
         "batch_size",
         1,
         {
             "smd": _TRACE,
+            "adaptive": _RATES,
             "search": "it makes a step per example, set batch_size=1",
             "labels": _OWN,
         },
@@ -54,6 +57,15 @@ OPTIONS = (
         False,
         {
             "search": "its step sizes adapt by themselves",
+            "labels": _OWN,
+            "rounds": _MIXED,
+        },
+    ),
+    Option(
+        "adaptive",
+        False,
+        {
+            "search": "its rates adapt by themselves",
             "labels": _OWN,
             "rounds": _MIXED,
         },
@@ -81,7 +93,8 @@ OPTIONS = (
 
 def asked(model: Any) -> list[str]:
     """The options that the model's parameters ask for."""
-    known = {"smd": getattr(model.schedule, "name", model.schedule) == "smd"}
+    schedule = getattr(model.schedule, "name", model.schedule)
+    known = {"smd": schedule == "smd", "adaptive": schedule in ("adaptive", "coin_betting")}
     names = []
     for option in OPTIONS:
         value = known.get(option.name, getattr(model, option.name, option.plain))

@@ -24,13 +24,14 @@ from osvm._input.parameters import (
     resolve_reg,
 )
 from osvm._input.rows import RowSource
-from osvm._input.schema import Schema, meta_schema, sgd_schema
+from osvm._input.schema import Schema, adaptive_schema, meta_schema, sgd_schema
 from osvm.linear import options
+from osvm.linear.adaptive import AdaptiveLearner
 from osvm.linear.examples import sq_norm
 from osvm.linear.learner import SGDLearner
 from osvm.linear.smd import SMDLearner
 from osvm.linear.svmd import SVMDLearner
-from osvm.schedules import SMD, Bottou, InverseTime, Schedule
+from osvm.schedules import SMD, Adaptive, Bottou, CoinBetting, InverseTime, Schedule
 
 Array = npt.NDArray[Any]
 
@@ -131,6 +132,11 @@ class Plan:
             options.refuse("smd", options.asked_by_plan(self))
             kind = SMDLearner if self.schedule.per_coordinate else SVMDLearner
             return kind(n_features, n_out, dtype, loss, step, **shared)
+        if isinstance(self.schedule, Adaptive | CoinBetting):
+            options.refuse("adaptive", options.asked_by_plan(self))
+            del shared["reg"]  # the step holds it
+            shared["average_from"] = self.average_from
+            return AdaptiveLearner(n_features, n_out, dtype, loss, step, **shared)
         return SGDLearner(
             n_features,
             n_out,
@@ -151,6 +157,15 @@ class Plan:
             per_coordinate = self.schedule.per_coordinate
             return meta_schema(
                 n_features, n_out, dtype, per_coordinate=per_coordinate, reg=self.reg
+            )
+        if isinstance(self.schedule, Adaptive | CoinBetting):
+            return adaptive_schema(
+                n_features,
+                n_out,
+                dtype,
+                averaged=self.average_from >= 0,
+                normalized=getattr(self.schedule, "normalized", False),
+                coin=isinstance(self.schedule, CoinBetting),
             )
         return sgd_schema(
             n_features,
@@ -241,6 +256,12 @@ def resolve_plan(
         options.refuse("smd", options.asked(model))
         if schedule.eta0_intercept is not None:
             raise ValueError("smd: eta0_intercept is for kernel machines; leave it at None")
+    if isinstance(schedule, Adaptive | CoinBetting):
+        options.refuse("adaptive", options.asked(model))
+    if isinstance(schedule, CoinBetting):
+        if model.C is not None or model.reg not in (None, 0):
+            raise ValueError("schedule 'coin_betting' has no regularizer: leave reg and C alone")
+        reg = 0.0
     if eta0 * reg > 1.0 and schedule.keeps_eta0:
         raise ValueError(
             f"eta0 * reg = {eta0 * reg:g} is more than 1, so that each step would flip the "

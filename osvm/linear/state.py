@@ -187,7 +187,10 @@ class LinearState(PlanParams, OnlineEstimator):
                 "mid-stream: use fit"
             )
         if _kind(plan) != _kind(old):
-            raise ValueError("schedule='smd' cannot be swapped with others in mid-stream: use fit")
+            raise ValueError(
+                f"schedule {old.schedule!r} cannot be swapped with {plan.schedule!r} in "
+                "mid-stream: use fit"
+            )
         same = all(
             getattr(plan, f.name) == getattr(old, f.name)
             for f in dataclasses.fields(Plan)
@@ -241,18 +244,24 @@ class LinearState(PlanParams, OnlineEstimator):
             self._learner = learner
 
 
-def _kind(plan: Plan) -> int:
-    """0 for plain steps, 1 and 2 for the two kinds of meta-descent."""
-    if not isinstance(plan.schedule, schedules.SMD):
-        return 0
-    return 1 + plan.schedule.per_coordinate
+def _kind(plan: Plan) -> tuple[Any, ...]:
+    """What a learner's state depends on: empty for plain steps."""
+    schedule = plan.schedule
+    if isinstance(schedule, schedules.SMD):
+        return ("smd", schedule.per_coordinate)
+    if isinstance(schedule, schedules.Adaptive):
+        average = (plan.average_from, schedule.tail)
+        return ("adaptive", schedule.normalized, schedule.mirror, *average)
+    if isinstance(schedule, schedules.CoinBetting):
+        return ("coin betting", plan.average_from, schedule.tail)
+    return ()
 
 
 def _followed(
     scalars: dict[str, Any], arrays: dict[str, Array], old: Plan, plan: Plan
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """The state of a learner with plan `old`, made to fit a learner with `plan`."""
-    if _kind(plan) != 0:
+    if _kind(plan):
         return scalars, arrays  # their options leave the state as it is
     scalars = {**scalars, "eta": plan.step_spec().eta}
     if plan.average_from != old.average_from:  # an average begins anew, or ends

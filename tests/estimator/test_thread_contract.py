@@ -52,6 +52,7 @@ def tree():
 
 SMD = schedules.SMD(eta0=0.1)
 SMD_EACH = schedules.SMD(eta0=0.1, per_coordinate=True)
+NORMALIZED = schedules.Adaptive(normalized=True)
 linear, kernel = osvm.LinearClassifier, osvm.KernelClassifier
 
 # name: (make a model, number of labels)
@@ -72,6 +73,10 @@ CLASSIFIERS = {
     "linear smd": (lambda: linear(schedule=SMD), 4),
     "linear smd binary": (lambda: linear(schedule=SMD), 2),
     "linear smd each": (lambda: linear(schedule=SMD_EACH), 4),
+    "linear adaptive": (lambda: linear(schedule="adaptive", average=True), 2),
+    "linear adaptive classes": (lambda: linear(schedule=NORMALIZED, average=True), 4),
+    "linear mirror": (lambda: linear(schedule=schedules.Adaptive(mirror=True)), 3),
+    "linear coins": (lambda: linear(schedule="coin_betting"), 3),
     "linear python loss": (lambda: linear(PythonHinge()), 2),
     "linear balanced": (lambda: linear(class_weight="balanced"), 3),
     "kernel binary": (lambda: kernel(budget=40, gamma=0.1), 2),
@@ -87,6 +92,7 @@ CLASSIFIERS = {
 NUMBERS = {
     "regressor": lambda: osvm.LinearRegressor("squared", average=True),
     "regressor smd": lambda: osvm.LinearRegressor(schedule=SMD_EACH),
+    "regressor adaptive": lambda: osvm.LinearRegressor("squared", schedule="adaptive"),
     "kernel regressor": lambda: osvm.KernelRegressor(gamma=0.1, budget=40),
 }
 NOVELTY = {

@@ -14,6 +14,7 @@ ASKED = {
     "project": {"project": True},
     "batch_size": {"batch_size": 4},
     "smd": {"schedule": "smd"},
+    "adaptive": {"schedule": "adaptive"},
     "probability": {"probability": True},
     "record": {"record": True},
     "tol": {"tol": 1e-3},
@@ -26,14 +27,14 @@ def fit(way, params):
     if way == "search":
         model = osvm.LinearClassifier(**params, random_state=0)
         return osvm.model_selection.one_pass_search(model, X, Y, {"reg": [1e-2]})
-    own = {"reg": 1e-2, "random_state": 0, "schedule": "smd"}
+    own = {"reg": 1e-2, "random_state": 0, "schedule": way}
     return osvm.LinearClassifier(**{**own, **params}).fit(X, Y)
 
 
-@pytest.mark.parametrize("way", ["smd", "search"])
+@pytest.mark.parametrize("way", ["smd", "adaptive", "search"])
 @pytest.mark.parametrize("option", [option.name for option in options.OPTIONS])
 def test_an_option_works_or_is_refused(way, option):
-    if (way, option) in {("smd", "smd")}:
+    if way in ("smd", "adaptive") and option in ("smd", "adaptive"):
         pytest.skip("the way is a schedule itself")
     if option in options.refused(way):
         with pytest.raises(ValueError, match=f"no {option}|schedule"):
