@@ -384,7 +384,7 @@ class LinearNovelty(_Collections, linear.LinearNovelty):
     """`osvm.LinearNovelty` that takes dask collections."""
 
 
-class MultilabelClassifier(_Collections, linear.MultilabelClassifier):  # type: ignore[misc]
+class MultilabelClassifier(_Collections, linear.MultilabelClassifier):
     """`osvm.MultilabelClassifier` that takes dask collections."""
 
 
