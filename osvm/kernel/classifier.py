@@ -58,10 +58,11 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     coef0 : float, default 0.0
     budget : int or None, default 512
         Rows in the expansion at most; None for no bound.
-    eviction : {"fifo", "coefficient", "term", "change"}, default "fifo"
+    eviction : {"fifo", "coefficient", "term", "change", "merge", "project"}, default "fifo"
         Who leaves a full buffer: the oldest row, the one with the smallest coefficients,
         with the smallest term in the kernel's space, or whose loss changes f least over
-        the rows in the buffer.
+        the rows in the buffer.  Or none leaves: "merge" makes the new term and the one with
+        which f loses least one (Gaussian kernel), "project" keeps the larger of the two.
     schedule : str or object, default "smd"
         The step size: "smd" (stochastic meta-descent), "inverse_sqrt", "inverse_time",
         "bottou", "kecman", "constant".

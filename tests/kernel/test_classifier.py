@@ -143,7 +143,7 @@ def test_another_label_kernel_in_mid_stream_is_heeded():
 # ------------------------------------------------------------------ state
 
 
-@pytest.mark.parametrize("eviction", ["fifo", "term", "change"])
+@pytest.mark.parametrize("eviction", ["fifo", "term", "change", "merge", "project"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_resumed_stream_is_the_same_bit_for_bit(eviction, sparse):
     X, y = make_data()
