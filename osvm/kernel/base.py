@@ -165,8 +165,13 @@ class KernelEstimator(OnlineEstimator):
 
     @property
     def support_(self) -> Array:
-        """Numbers of the support vectors among the training rows (cached outputs only)."""
-        return self._cached_attribute("support")
+        """Numbers of the support vectors among the training rows, -1 for merged ones.
+
+        Of a stream, rows count from its beginning.
+        """
+        with self._lock:
+            self._check_fitted()
+            return np.array(self._machine.support)
 
     @property
     def outputs_(self) -> Array:

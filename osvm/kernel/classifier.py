@@ -108,7 +108,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     record : bool, default False
         Keep `history_`.
     average : bool, default False
-        Predict by the average of the coefficients over all steps (cached outputs).
+        The model is the mean over the steps: with solver="buffer" over those of the last
+        epoch of `fit` (of a single epoch, over its second half; not with schedule="smd"),
+        with cached outputs over all.
     tol : float, optional
         Largest violation that "kernel_adatron" and "lasvm" leave; 1e-3 by default.
     cache_mb : float, default 200.0

@@ -51,7 +51,7 @@ OPTIONS: dict[str, tuple[bool, bool | str]] = {
     "warm_start": (True, False),
     "verbose": (True, True),
     "record": (True, LISTED),
-    "average": (False, LISTED),
+    "average": (True, LISTED),
     "tol": (False, LISTED),
     "cache_mb": (False, True),
 }

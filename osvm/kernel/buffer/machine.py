@@ -67,6 +67,11 @@ class BufferMachine:
             return self.state.ids()
         return self.state.support_vectors()
 
+    @property
+    def support(self) -> Array:
+        """Numbers of the support vectors among the rows learnt; -1 for merged ones."""
+        return self.state.ids()
+
     def alpha(self) -> Array:
         return self.state.alpha()
 

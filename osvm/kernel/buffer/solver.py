@@ -80,9 +80,23 @@ class BufferSolver:
         if machine.kernel.name == "precomputed":
             _check_square(batch.source)
         n = batch.source.n_rows
-        for _ in range(epochs):
+        state = machine.state
+        state.begin_fit(n, machine.kernel.name == "precomputed")
+        average = check_bool("average", getattr(model, "average", False))
+        if average and state.trace:
+            raise ValueError("schedule='smd' does not average; use average=False")
+        for epoch in range(epochs):
             order = machine.generator.permutation(n).astype(np.intp) if shuffle else None
-            self._run(machine, plan, batch, order, 0, progress)
+            if average and epoch == epochs - 1:
+                # a single epoch: from its middle on
+                half = n // 2 if epochs == 1 else 0
+                self._run(machine, plan, batch, order, 0, progress, stop=half)
+                state.begin_average()
+                self._run(machine, plan, batch, order, 0, progress, start=half)
+                state.end_average()
+            else:
+                self._run(machine, plan, batch, order, 0, progress)
+        state.end_fit()
         if progress is not None:
             progress.finish()
         return machine
@@ -117,11 +131,12 @@ class BufferSolver:
         order: Array | None,
         first_id: int,
         progress: Any,
+        start: int = 0,
+        stop: int | None = None,
     ) -> None:
-        n = batch.source.n_rows
+        n = batch.source.n_rows if stop is None else stop
         state = machine.state
-        history = machine.room_to_record(n)
-        start = 0
+        history = machine.room_to_record(n - start)
         loss0, errors0 = state.loss_sum, state.errors
         while start < n:
             stop = n
@@ -264,12 +279,18 @@ def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = N
         reg=reg,
         offset=check_bool("fit_intercept", model.fit_intercept),
         schedule=schedule,
-        step=schedule.spec(reg=reg, C=model.C, eta0=model.eta0, t0=0.0),
+        step=schedule.spec(reg=reg, C=model.C, eta0=model.eta0, t0=_t0(model, reg)),
         loss=_loss_spec(model, part, batch),
     )
     if batch.index is not None:
         plan.label_kernel = _label_kernel(model, batch.index, _count_outputs(plan, batch))
     return plan
+
+
+def _t0(model: Any, reg: float) -> float:
+    """Of "bottou": the first step is eta0, so 1/reg at most."""
+    eta0 = float(check_number("eta0", model.eta0, 0.0, low_open=True))
+    return max(0.0, 1.0 / (reg * eta0) - 1.0) if reg > 0.0 else 0.0
 
 
 def _loss_spec(model: Any, part: Any, batch: Batch) -> LossSpec:
