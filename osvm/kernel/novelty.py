@@ -32,6 +32,7 @@ class KernelNovelty(OutlierMixin, KernelEstimator):
     ----------
     nu : float or None, default 0.1
         Fraction of examples below the margin (then `reg` is 1); None keeps the margin at 1.
+        `fit` ends by setting the margin so that this share of the training rows is below it.
     reg, C, kernel, gamma, degree, coef0, budget, eviction, schedule, eta0, tau, mu, decay, \
 eta_min, eta_max, epsilon0, eta0_epsilon, epochs, shuffle, random_state, warm_start, verbose, \
 record

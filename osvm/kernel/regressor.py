@@ -34,6 +34,11 @@ eta_min, eta_max, eta0_intercept, epochs, shuffle, random_state, warm_start, ver
         As for :class:`KernelClassifier`.
     fit_intercept : bool, default True
 
+    Notes
+    -----
+    `fit` starts the offset at the median of the targets, and takes `eta0` and 1/`reg` in units
+    of their standard deviation for losses of bounded slope; a stream takes them as they are.
+
     Attributes
     ----------
     support_vectors_, dual_coef_, intercept_, n_support_, t_

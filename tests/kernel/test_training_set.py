@@ -89,15 +89,50 @@ def test_average_is_the_mean_over_the_last_steps(epochs, outputs, schedule):
     np.testing.assert_allclose(model.decision_function(X), np.mean(seen, 0), atol=1e-10)
 
 
-def test_average_of_a_margin():
-    X, _ = make_data(90)
-    options = {"gamma": 0.3, "budget": None, "schedule": "inverse_sqrt", "nu": 0.2}
-    model = osvm.KernelNovelty(shuffle=False, epochs=2, **options)
-    model.average = True
-    model.fit(X)
-    stream = osvm.KernelNovelty(**options).partial_fit(X)
-    margins = [stream.partial_fit(X[i : i + 1]).offset_ for i in range(len(X))]
-    assert model.offset_ == pytest.approx(np.mean(margins), rel=1e-10)
+@pytest.mark.parametrize("nu", [0.05, 0.1, 0.4])
+@pytest.mark.parametrize("schedule", ["smd", "bottou", "constant"])
+def test_nu_is_the_share_flagged(nu, schedule):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    model = osvm.KernelNovelty(nu=nu, schedule=schedule, budget=50, random_state=0).fit(X)
+    assert np.mean(model.predict(X) == -1) == pytest.approx(nu, abs=1 / 400)
+    weight = np.where(X[:, 0] > 0, 3.0, 1.0)
+    model.fit(X, sample_weight=weight)
+    flagged = weight[model.predict(X) == -1].sum() / weight.sum()
+    assert flagged == pytest.approx(nu, abs=3 / weight.sum())
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "huber", "squared"])
+@pytest.mark.parametrize("schedule", ["smd", "bottou"])
+def test_the_unit_of_the_targets_does_not_matter(loss, schedule):
+    """Shifted and scaled targets give the shifted and scaled model (with a scaled width)."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(600, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    width = {"epsilon_insensitive": "epsilon", "huber": "delta", "squared": None}[loss]
+    results = []
+    for unit in (1.0, 64.0):
+        part = osvm.losses.get(loss, **({width: 0.25 * unit} if width else {}))
+        model = osvm.KernelRegressor(part, gamma=1.0, schedule=schedule, random_state=0)
+        if schedule == "smd":
+            model.set_params(mu=0.0)  # the meta step has a unit of its own
+        results.append((model.fit(X, 1024.0 + unit * y).predict(X) - 1024.0) / unit)
+        assert 1 - np.mean((results[-1] - y) ** 2) / y.var() > 0.5
+    np.testing.assert_allclose(results[1], results[0], atol=1e-6)
+
+
+def test_a_stream_goes_on_in_the_unit_of_fit(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(300, 2))
+    y = 500 + 80 * np.sin(2 * X[:, 0])
+    model = osvm.KernelRegressor(gamma=1.0, budget=30, eviction="merge", schedule="bottou")
+    model.fit(X, y)
+    model.save(tmp_path / "model.osvm")
+    again = osvm.load(tmp_path / "model.osvm")
+    for one in (model, again):
+        one.partial_fit(X[:50], y[:50])
+    np.testing.assert_array_equal(model.predict(X), again.predict(X))
+    assert np.abs(model.predict(X) - y).mean() < 40
 
 
 def test_meta_descent_does_not_average():

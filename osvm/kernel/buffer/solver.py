@@ -82,7 +82,8 @@ class BufferSolver:
         n = batch.source.n_rows
         state = machine.state
         state.begin_fit(n, machine.kernel.name == "precomputed")
-        average = check_bool("average", getattr(model, "average", False))
+        average = getattr(model, "average", None)  # None: where the schedule allows it
+        average = not state.trace if average is None else check_bool("average", average)
         if average and state.trace:
             raise ValueError("schedule='smd' does not average; use average=False")
         for epoch in range(epochs):
@@ -97,6 +98,8 @@ class BufferSolver:
             else:
                 self._run(machine, plan, batch, order, 0, progress)
         state.end_fit()
+        if plan.nu is not None and batch.task == "novelty":
+            state.epsilon = _margin(state.decision(batch.source)[:, 0], batch.weights, plan.nu)
         if progress is not None:
             progress.finish()
         return machine
@@ -169,7 +172,8 @@ class BufferSolver:
 
     def _begin(self, model: Any, batch: Batch, n_rows: int | None) -> tuple[_Plan, BufferMachine]:
         """A new machine for these parameters and data."""
-        plan = _resolve(model, batch, n_rows)
+        middle, unit = _measure_targets(batch, n_rows)
+        plan = _resolve(model, batch, n_rows, unit=unit)
         budget = check_integer("budget", model.budget, 1, none=True)
         eviction = check_choice("eviction", model.eviction, EVICTIONS)
         kernel = model._kernel_part()
@@ -197,10 +201,13 @@ class BufferSolver:
         if plan.nu is not None:
             state.epsilon = check_number("epsilon0", model.epsilon0, 0.0, low_open=True)
         state.eta_epsilon = check_number("eta0_epsilon", model.eta0_epsilon, 0.0, low_open=True)
-        state.eta_intercept[:] = _eta_intercept(model)
+        state.eta_intercept[:] = _eta_intercept(model) * _step_unit(plan.loss_part, unit)
+        if plan.offset:
+            state.intercept[:] = middle
         record = check_bool("record", model.record)
         generator = make_generator(getattr(model, "random_state", None))
         machine = BufferMachine(state, kernel, plan.reg, generator, record)
+        machine.unit = unit
         machine._plan = plan
         return plan, machine
 
@@ -217,7 +224,7 @@ class BufferSolver:
             or n_classes > max(machine.n_outputs, 2)
             or (plan.multi and n_classes != machine.n_outputs)
         ):
-            plan = _resolve(model, batch, batch.source.n_rows, machine.reg)
+            plan = _resolve(model, batch, batch.source.n_rows, machine.reg, machine.unit)
             _check_unchanged(model, plan, machine)
             outputs = _count_outputs(plan, batch)
             if outputs != machine.n_outputs:
@@ -254,8 +261,31 @@ class BufferSolver:
 # ------------------------------------------------------------------ parameters
 
 
-def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = None) -> _Plan:
-    """Check the parameters and make the parts."""
+def _measure_targets(batch: Batch, n_rows: int | None) -> tuple[float, float]:
+    """Median and spread of a training set's targets; of a stream they are not known."""
+    if batch.targets is None or n_rows is None:
+        return 0.0, 1.0
+    middle = float(np.median(batch.targets))
+    spread = float(np.std(batch.targets))
+    return middle, spread if 1e-100 < spread < 1e100 else 1.0
+
+
+def _margin(scores: Array, weights: Array | None, nu: float) -> float:
+    """The score below which a share `nu` of the rows lies."""
+    order = np.argsort(scores, kind="stable")
+    share = np.ones(len(scores)) if weights is None else weights[order]
+    below = np.cumsum(share) - share
+    return float(scores[order[np.searchsorted(below, nu * share.sum(), "right") - 1]])
+
+
+def _resolve(
+    model: Any, batch: Batch, n_rows: int | None, reg: float | None = None, unit: float = 1.0
+) -> _Plan:
+    """Check the parameters and make the parts.
+
+    `unit` is the spread of the targets: losses of bounded slope take steps of that size, so
+    that a model of targets in other units is the same model in other units.
+    """
     part = losses.get(getattr(model, "loss", "novelty"))
     if part.name in losses.names():
         check_choice("loss", part.name, model._losses)
@@ -269,8 +299,9 @@ def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = N
             raise ValueError("the nu-trick fixes reg at 1: give nu or reg (or C), not both")
         reg = 1.0
     elif reg is None or model.C is None:
-        reg = resolve_reg(model.reg, model.C, n_rows)
+        reg = resolve_reg(model.reg, model.C, n_rows) / _step_unit(part, unit)
     schedule = _schedule(model)
+    eta0 = float(check_number("eta0", model.eta0, 0.0, low_open=True)) * _step_unit(part, unit)
     plan = _Plan(
         values=tuple(map(model.__dict__.get, _NAMES)),
         loss_part=part,
@@ -279,7 +310,7 @@ def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = N
         reg=reg,
         offset=check_bool("fit_intercept", model.fit_intercept),
         schedule=schedule,
-        step=schedule.spec(reg=reg, C=model.C, eta0=model.eta0, t0=_t0(model, reg)),
+        step=schedule.spec(reg=reg, C=model.C, eta0=eta0, t0=_t0(eta0, reg)),
         loss=_loss_spec(model, part, batch),
     )
     if batch.index is not None:
@@ -287,9 +318,15 @@ def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = N
     return plan
 
 
-def _t0(model: Any, reg: float) -> float:
+def _step_unit(part: Any, unit: float) -> float:
+    """What the gradient of a loss lacks of the targets' unit."""
+    if part.name == "huber":  # a slope of delta at most
+        return max(1.0, unit / float(part.delta))
+    return unit if part.name == "epsilon_insensitive" else 1.0
+
+
+def _t0(eta0: float, reg: float) -> float:
     """Of "bottou": the first step is eta0, so 1/reg at most."""
-    eta0 = float(check_number("eta0", model.eta0, 0.0, low_open=True))
     return max(0.0, 1.0 / (reg * eta0) - 1.0) if reg > 0.0 else 0.0
 
 
