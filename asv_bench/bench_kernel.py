@@ -70,6 +70,7 @@ def yardstick(X, buffer, block):
 def make_model(budget, schedule="smd", kernel="rbf", gamma=1.0 / (2 * D), loss="hinge", **more):
     # mu = 0: both schedules take the same steps, so the same rows move the model
     step = {"mu": 0.0, "decay": 0.95} if schedule == "smd" else {}
+    more = {"eviction": "fifo", **more}
     return osvm.KernelClassifier(
         loss, kernel=kernel, gamma=gamma, budget=budget, schedule=schedule, eta0=0.5, reg=1e-5,
         **step, **more,

@@ -103,7 +103,14 @@ def buffer(options: Any) -> Iterator[tuple[int, list[float], float]]:
     top = 10 if options.quick else 14
     for size in (scaled(2**k, 2 ** (k - 2)) for k in range(6, top + 1)):
         model = osvm.KernelClassifier(
-            gamma=1 / (2 * d), budget=size, eta0=0.1, mu=0.1, decay=0.95, reg=1e-5
+            gamma=1 / (2 * d),
+            budget=size,
+            schedule="smd",
+            eviction="fifo",
+            eta0=0.1,
+            mu=0.1,
+            decay=0.95,
+            reg=1e-5,
         )
         X = rng.normal(size=(3 * size, d)).astype(np.float32)
         model.partial_fit(X, rng.integers(2, size=len(X)), classes=[0, 1])  # noise fills it

@@ -58,16 +58,16 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     coef0 : float, default 0.0
     budget : int or None, default 512
         Rows in the expansion at most; None for no bound.
-    eviction : {"fifo", "coefficient", "term", "change", "merge", "project"}, default "fifo"
+    eviction : {"fifo", "coefficient", "term", "change", "merge", "project"}, default "merge"
         Who leaves a full buffer: the oldest row, the one with the smallest coefficients,
         with the smallest term in the kernel's space, or whose loss changes f least over
         the rows in the buffer.  Or none leaves: "merge" makes the new term and the one with
         which f loses least one (Gaussian kernel), "project" keeps the larger of the two.
-    schedule : str or object, default "smd"
-        The step size: "smd" (stochastic meta-descent), "inverse_sqrt", "inverse_time",
-        "bottou", "kecman", "constant".
-    eta0 : float, default 0.1
-        The first step size.
+    schedule : str or object, default "bottou"
+        The step size: "bottou" (from `eta0` to 1/(reg t)), "smd" (stochastic meta-descent),
+        "inverse_sqrt", "inverse_time", "kecman", "constant".
+    eta0 : float, optional
+        The first step size; by default 1 for a classifier with "bottou", else 0.1.
     tau : float, optional
         Of "inverse_sqrt".
     mu, decay, eta_min, eta_max : float, optional
@@ -107,10 +107,10 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         Print progress at examples 1, 2, 4, 8, ...
     record : bool, default False
         Keep `history_`.
-    average : bool, default False
+    average : bool, optional
         The model is the mean over the steps: with solver="buffer" over those of the last
         epoch of `fit` (of a single epoch, over its second half; not with schedule="smd"),
-        with cached outputs over all.
+        with cached outputs over all.  By default yes with the former, no with the latter.
     tol : float, optional
         Largest violation that "kernel_adatron" and "lasvm" leave; 1e-3 by default.
     cache_mb : float, default 200.0
@@ -172,9 +172,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         degree: int = 3,
         coef0: float = 0.0,
         budget: int | None = 512,
-        eviction: str = "fifo",
-        schedule: Any = "smd",
-        eta0: float = 0.1,
+        eviction: str = "merge",
+        schedule: Any = "bottou",
+        eta0: float | None = None,
         tau: float | None = None,
         mu: float | None = None,
         decay: float | None = None,
@@ -195,7 +195,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         warm_start: bool = False,
         verbose: bool | int = False,
         record: bool = False,
-        average: bool = False,
+        average: bool | None = None,
         tol: float | None = None,
         cache_mb: float = 200.0,
     ) -> None:

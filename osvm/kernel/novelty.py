@@ -36,7 +36,7 @@ class KernelNovelty(OutlierMixin, KernelEstimator):
     reg, C, kernel, gamma, degree, coef0, budget, eviction, schedule, eta0, tau, mu, decay, \
 eta_min, eta_max, epsilon0, eta0_epsilon, epochs, shuffle, random_state, warm_start, verbose, \
 record
-        As for :class:`KernelClassifier`.
+        As for :class:`KernelClassifier`; `schedule` is "constant" by default.
 
     Attributes
     ----------
@@ -72,9 +72,9 @@ record
         degree: int = 3,
         coef0: float = 0.0,
         budget: int | None = 512,
-        eviction: str = "fifo",
-        schedule: Any = "smd",
-        eta0: float = 0.1,
+        eviction: str = "merge",
+        schedule: Any = "constant",
+        eta0: float | None = None,
         tau: float | None = None,
         mu: float | None = None,
         decay: float | None = None,

@@ -65,7 +65,7 @@ def norma(
         fit_intercept=fit_intercept,
         epochs=epochs,
         shuffle=shuffle,
-        **options,
+        **{"eviction": "fifo", "average": False, **options},
     )
 
 
@@ -126,7 +126,7 @@ def svmd(
         taxonomy=taxonomy,
         epochs=epochs,
         shuffle=shuffle,
-        **options,
+        **{"eviction": "fifo", **options},
     )
 
 
@@ -227,5 +227,5 @@ def novelty_svmd(
         budget=budget,
         epochs=epochs,
         shuffle=shuffle,
-        **options,
+        **{"eviction": "fifo", **options},
     )

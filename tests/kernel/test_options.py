@@ -51,8 +51,8 @@ def test_foreign_options_are_refused_and_others_are_not(option, solver):
         model.set_params(reg=1.0)
     if option == "tau":
         model.set_params(schedule="inverse_sqrt")
-    if option == "average" and solver == "buffer":
-        model.set_params(schedule="bottou")
+    if option in ("mu", "decay", "eta_min", "eta_max"):
+        model.set_params(schedule="smd")
     if option == "label_kernel":
         model.set_params(loss="multiclass_hinge")
     if option in ("average", "record") and getattr(solver, "selection", "order") != "order":

@@ -25,6 +25,7 @@ def test_a_row_has_one_slot(schedule, outputs, sparse):
     X, y = make_data(outputs=outputs)
     rows = sp.csr_matrix(X) if sparse else X
     options = {"gamma": 0.3, "budget": None, "schedule": schedule, **SCHEDULES[schedule]}
+    options["average"] = False
     model = osvm.KernelClassifier(shuffle=False, epochs=4, **options).fit(rows, y)
     stream = osvm.KernelClassifier(**options)
     for _ in range(4):
@@ -62,6 +63,7 @@ def test_a_precomputed_kernel_goes_on_with_its_rows():
     X, y = make_data(80)
     gram = X @ X.T
     options = {"kernel": "precomputed", "budget": None, "warm_start": True, "shuffle": False}
+    options["average"] = False
     twice = osvm.KernelClassifier(epochs=1, **options).fit(gram, y).fit(gram, y)
     once = osvm.KernelClassifier(epochs=2, **options).fit(gram, y)
     assert twice.n_support_ <= 80

@@ -301,7 +301,7 @@ def _resolve(
     elif reg is None or model.C is None:
         reg = resolve_reg(model.reg, model.C, n_rows) / _step_unit(part, unit)
     schedule = _schedule(model)
-    eta0 = float(check_number("eta0", model.eta0, 0.0, low_open=True)) * _step_unit(part, unit)
+    eta0 = _eta0(model) * _step_unit(part, unit)
     plan = _Plan(
         values=tuple(map(model.__dict__.get, _NAMES)),
         loss_part=part,
@@ -323,6 +323,16 @@ def _step_unit(part: Any, unit: float) -> float:
     if part.name == "huber":  # a slope of delta at most
         return max(1.0, unit / float(part.delta))
     return unit if part.name == "epsilon_insensitive" else 1.0
+
+
+def _eta0(model: Any) -> float:
+    if model.eta0 is None:
+        return (
+            1.0
+            if schedules.get(model.schedule).name == "bottou" and model._task == "classify"
+            else 0.1
+        )
+    return float(check_number("eta0", model.eta0, 0.0, low_open=True))
 
 
 def _t0(eta0: float, reg: float) -> float:
@@ -389,8 +399,9 @@ def _label_kernel(model: Any, index: LabelIndex, outputs: int) -> Array | None:
 
 
 def _eta_intercept(model: Any) -> float:
-    value = model.eta0_intercept if model.eta0_intercept is not None else model.eta0
-    return float(check_number("eta0_intercept", value, 0.0, low_open=True))
+    if model.eta0_intercept is None:
+        return _eta0(model)
+    return float(check_number("eta0_intercept", model.eta0_intercept, 0.0, low_open=True))
 
 
 def _count_outputs(plan: _Plan, batch: Batch) -> int:

@@ -308,7 +308,7 @@ class CachedLearner:
             bias=check_bool("fit_intercept", model.fit_intercept),
             epochs=check_integer("epochs", model.epochs, 1),
             tol=check_number("tol", model.tol, 0, none=True),
-            average=check_bool("average", model.average),
+            average=model.average is not None and check_bool("average", model.average),
             cache_mb=check_number("cache_mb", model.cache_mb, 0),
             rng=generator if check_bool("shuffle", model.shuffle) else None,
             weights=weights,
