@@ -71,6 +71,7 @@ def make_model(budget, schedule="smd", kernel="rbf", gamma=1.0 / (2 * D), loss="
     # mu = 0: both schedules take the same steps, so the same rows move the model
     if schedule == "smd":
         schedule = osvm.schedules.SMD(mu=0.0)
+    more = {"eviction": "fifo", **more}
     return osvm.KernelClassifier(
         loss, kernel=kernel, gamma=gamma, budget=budget, schedule=schedule, eta0=0.5, reg=1e-5,
         **more,

@@ -146,8 +146,8 @@ def kernel_jobs(X: Any, y: np.ndarray, C: float, gamma: float, budget: int) -> l
         Job(
             f"osvm SVMD, buffer {budget}",
             lambda e, s: KernelClassifier(
-                "hinge", C=C, gamma=gamma, budget=budget, eta0=1.0, epochs=int(e),
-                random_state=s,
+                "hinge", C=C, gamma=gamma, budget=budget, schedule="smd", eviction="fifo",
+                eta0=1.0, epochs=int(e), random_state=s,
             ),
             (X.astype(np.float32), y), (1, 2, 5, 10), note="online, bounded memory",
         )
@@ -224,7 +224,8 @@ def novelty(options: argparse.Namespace) -> Suite:
         Job(
             "osvm KernelNovelty, buffer 256",
             lambda e, s: KernelNovelty(
-                gamma=1.0, budget=256, nu=None, reg=0.05, epochs=int(e), random_state=s
+                gamma=1.0, budget=256, nu=None, reg=0.05, schedule="smd", eviction="fifo",
+                epochs=int(e), random_state=s,
             ),
             (X32, y), (1, 2), note="reg = 0.05",
         )

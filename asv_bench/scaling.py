@@ -102,7 +102,9 @@ def buffer(options: Any) -> Iterator[tuple[int, list[float], float]]:
     n, d = scaled(500 if options.quick else 4000, 100), 64
     top = 10 if options.quick else 14
     for size in (scaled(2**k, 2 ** (k - 2)) for k in range(6, top + 1)):
-        model = osvm.KernelClassifier(gamma=1 / (2 * d), budget=size, eta0=0.1, reg=1e-5)
+        model = osvm.KernelClassifier(
+            gamma=1 / (2 * d), budget=size, schedule="smd", eviction="fifo", eta0=0.1, reg=1e-5
+        )
         X = rng.normal(size=(3 * size, d)).astype(np.float32)
         model.partial_fit(X, rng.integers(2, size=len(X)), classes=[0, 1])  # noise fills it
         Z = rng.normal(size=(n, d)).astype(np.float32)

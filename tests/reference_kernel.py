@@ -143,6 +143,7 @@ class Reference:
     epsilon_eta0: float = 1.0
     budget: float = np.inf
     victim: object = None  # (alpha, gram, kappa) -> index; None: the oldest
+    join: object = None  # (na, ns, inner, k) -> (loss, h) of a merge, or None to project only
     rows: list = field(default_factory=list)
 
     def __post_init__(self):
@@ -222,11 +223,61 @@ class Reference:
 
     def evict(self):
         """Remove one of the old rows; the newest stays."""
+        if self.victim == "join":
+            self.join_newest()
+            return
         i = 0 if self.victim is None else self.victim(self.alpha, self.gram, self.kappa)
         del self.rows[i]
         self.gram = np.delete(np.delete(self.gram, i, 0), i, 1)
         self.alpha = np.delete(self.alpha, i, 0)
         self.beta = np.delete(self.beta, i, 0)
+
+    def join_newest(self):
+        """The newest term and the partner that loses least become one."""
+        new = len(self.rows) - 1
+        best = (np.inf, 0, 0.0)
+        norms = np.sqrt(np.einsum("ik,kl,il->i", self.alpha, self.kappa, self.alpha))
+        for i in range(new):
+            k, own, other = self.gram[i, new], self.gram[new, new], self.gram[i, i]
+            na, ns = norms[new] * np.sqrt(own), norms[i] * np.sqrt(other)
+            found = (min(na, ns) ** 2 * (1 - k * k / (own * other)), float(na > ns))
+            inner = self.alpha[new] @ self.kappa @ self.alpha[i]
+            if self.join is not None and inner > 0:
+                found = min(self.join(na, ns, inner, k), found, key=lambda pair: pair[0])
+            if found[0] < best[0]:
+                best = (found[0], i, found[1])
+        _, i, h = best
+        row = h * self.rows[new] + (1 - h) * self.rows[i]
+        # both terms are projected onto k(row, .)
+        ends = np.array([self.rows[new], self.rows[i]])
+        c = self.kernel(ends, row[None])[:, 0] / self.kernel(row[None], row[None])[0, 0]
+        for name in ("alpha", "beta"):
+            both = getattr(self, name)
+            joined = c[0] * both[new] + c[1] * both[i]
+            rest = np.delete(both, [i, new], 0)
+            setattr(self, name, np.insert(rest, i if h == 0 else len(rest), joined, 0))
+        del self.rows[new], self.rows[i]
+        self.rows.insert(i if h == 0 else len(self.rows), row)
+        self.gram = self.kernel(np.array(self.rows), np.array(self.rows))
+
+
+def interpolate(table, m, k):
+    """Bilinear, of a table over m in [0, 1/2] and k in [0, 1]."""
+    x, y = m * 2 * (table.shape[0] - 1), k * (table.shape[1] - 1)
+    i, j = min(int(x), table.shape[0] - 2), min(int(y), table.shape[1] - 2)
+    return np.array([i + 1 - x, x - i]) @ table[i : i + 2, j : j + 2] @ [j + 1 - y, y - j]
+
+
+def merging(tables):
+    """(loss, h) of a merge, from the tables of h, its loss, and the loss by the angle."""
+
+    def merge(na, ns, inner, k):
+        m, k = min(na, ns) / (na + ns), min(k, 1.0)
+        h, loss, angle = (interpolate(table, m, k) for table in tables)
+        loss = min(na, ns) ** 2 * (1 - k) ** 2 * loss + 2 * (na * ns - inner) * (1 - k) * angle
+        return loss, h if na <= ns else 1 - h
+
+    return merge
 
 
 def smallest_coefficient(alpha, gram, kappa):
@@ -245,10 +296,13 @@ def least_change(alpha, gram, kappa):
     return int(np.argmin(moved * (gram[:-1, :-1] ** 2).sum(1)))
 
 
-# A new eviction rule needs one entry here: which of the old rows goes (None: the oldest).
+# A new eviction rule needs one entry here: which of the old rows goes (None: the oldest;
+# "join": none, the newest term and one of the old become one).
 VICTIMS = {
     "fifo": None,
     "coefficient": smallest_coefficient,
     "term": smallest_term,
     "change": least_change,
+    "merge": "join",
+    "project": "join",
 }

@@ -115,6 +115,9 @@ KERNEL = [
     ("multi", {"budget": 10, "eviction": "coefficient"}),
     ("multi", {"budget": 10, "eviction": "term", "loss": "softmax"}),
     ("multi", {"budget": 10, "eviction": "change", "class_weight": "balanced"}),
+    ("multi", {"budget": 10, "eviction": "merge"}),
+    ("binary", {"budget": 10, "eviction": "merge", "schedule": "bottou"}),
+    ("multi", {"budget": 10, "eviction": "project", "kernel": "polynomial", "gamma": 0.5}),
     ("paths", {"loss": "graph_hinge", "taxonomy": TREE, "label_kernel": "taxonomy"}),
 ]
 SVC = [

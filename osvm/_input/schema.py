@@ -493,7 +493,9 @@ def buffer_schema(
         "length": ArrayField((n,), np.intp, 0 if sparse else -LONGEST, LONGEST),
         "sq": ArrayField((n,), real, 0.0),
         "k_self": ArrayField((n,)),
-        "ids": ArrayField((n,), np.intp, 0, d - 1 if precomputed else LONGEST),
+        "ids": ArrayField(
+            (n,), np.intp, 0 if precomputed else -1, d - 1 if precomputed else LONGEST
+        ),
         "A": ArrayField((n, K), np.float64, -big, big),
         "B": ArrayField((n, K), np.float64, -big, big),
         "birth": ArrayField((n,), np.intp, 0, LONGEST),

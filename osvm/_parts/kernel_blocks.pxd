@@ -15,6 +15,8 @@ cdef int tile_load_slots(const Store *store, Tile *tile, const Py_ssize_t *slots
 cdef void kernel_block(const Store *store, const Tile *tile, void *out) noexcept nogil
 cdef void kernel_column(const Store *store, const Tile *tile, Py_ssize_t t, Py_ssize_t first,
                         void *out) noexcept nogil
+cdef void kernel_slot_column(const Store *store, const Tile *tile, Py_ssize_t slot,
+                             Py_ssize_t first, void *out) noexcept nogil
 
 
 cdef class FixedRows:

@@ -196,6 +196,33 @@ cdef void kernel_column(const Store *store, const Tile *tile, Py_ssize_t t, Py_s
         column_of(store, tile, t, first, <float *> out)
 
 
+cdef void slot_column_of(const Store *store, const Tile *tile, Py_ssize_t slot,
+                         Py_ssize_t first, weight_t *out) noexcept nogil:
+    cdef const weight_t *sq = <weight_t *> tile.sq
+    cdef const weight_t *own = <weight_t *> store.sq
+    cdef const weight_t *values = NULL
+    cdef const int32_t *columns = NULL
+    cdef Py_ssize_t count, m = tile.n - first, d = store.d
+    if not store.sparse:
+        dense_block(store.kernel, <weight_t *> tile.X + first * d, m, sq + first,
+                    <weight_t *> store.X + slot * d, 1, own + slot, d, out + first, 1)
+        return
+    count = slot_entries(store, slot, &values, &columns)
+    walk(values, columns, count, tile, first, m, out + first)
+    kernel_from_dots(store.kernel, out + first, m, <double> own[slot], sq + first)
+
+
+cdef void kernel_slot_column(const Store *store, const Tile *tile, Py_ssize_t slot,
+                             Py_ssize_t first, void *out) noexcept nogil:
+    """out[b] = k(x_slot, column b) for b from `first` on, of a kernel that uses dot products."""
+    if first >= tile.n:
+        return
+    if store.f64:
+        slot_column_of(store, tile, slot, first, <double *> out)
+    else:
+        slot_column_of(store, tile, slot, first, <float *> out)
+
+
 cdef void gram_of(const Store *store, const Tile *tile, weight_t *out) noexcept nogil:
     """out[t * n + b] = k(column t, column b)"""
     cdef Py_ssize_t t, n = tile.n

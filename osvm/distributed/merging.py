@@ -23,7 +23,7 @@ from osvm._estimator.compat import clone
 from osvm._input.labels import LabelIndex
 from osvm.files.encoding import encode
 from osvm.kernel.base import KernelEstimator
-from osvm.kernel.buffer.merging import merge_machines
+from osvm.kernel.buffer.merge_machines import merge_machines
 from osvm.linear import MultilabelClassifier
 from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import SGDLearner

@@ -121,6 +121,16 @@ class KernelEstimator(KernelBase):
             return np.array(self._machine.intercept)
 
     @property
+    def support_(self) -> Array:
+        """Numbers of the support vectors among the training rows, -1 for merged ones.
+
+        Of a stream, rows count from its beginning.
+        """
+        with self._lock:
+            self._check_fitted()
+            return np.array(self._machine.support)
+
+    @property
     def history_(self) -> dict[str, Array]:
         """What `record=True` kept, one entry per example."""
         with self._lock:

@@ -49,17 +49,19 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     coef0 : float, default 0.0
     budget : int or None, default 512
         Rows in the expansion at most; None for no bound.
-    eviction : {"fifo", "coefficient", "term", "change"}, default "fifo"
+    eviction : {"fifo", "coefficient", "term", "change", "merge", "project"}, default "merge"
         Who leaves a full buffer: the oldest row, the one with the smallest coefficients,
         with the smallest term in the kernel's space, or whose loss changes f least over
-        the rows in the buffer.
-    schedule : str or object, default "smd"
-        The step size: "smd" (stochastic meta-descent), "inverse_sqrt", "inverse_time",
-        "bottou", "kecman", "constant", or an object of :mod:`osvm.schedules` with
-        parameters of its own, e.g. ``schedules.SMD(mu=0.05, decay=0.9)``.  Every step size is
-        capped at ``1/reg``: beyond it, shrinking would flip the sign of f.
-    eta0 : float, default 0.1
-        The first step size, of schedules that have one.
+        the rows in the buffer.  Or none leaves: "merge" makes the new term and the one with
+        which f loses least one (Gaussian kernel), "project" keeps the larger of the two.
+    schedule : str or object, default "bottou"
+        The step size: "bottou" (from `eta0` to 1/(reg t)), "smd" (stochastic meta-descent),
+        "inverse_sqrt", "inverse_time", "kecman", "constant", or an object of
+        :mod:`osvm.schedules` with parameters of its own, e.g.
+        ``schedules.SMD(mu=0.05, decay=0.9)``.  Every step size is capped at ``1/reg``: beyond
+        it, shrinking would flip the sign of f.
+    eta0 : float, optional
+        The first step size, of schedules that have one; by default 1 with "bottou", else 0.1.
     nu : float or NuTrick, optional
         The nu-trick: learn the margin, so that about this fraction of the examples
         violates it.  For hinges; `reg` is 1.  :class:`osvm.losses.NuTrick` sets the margin
@@ -82,6 +84,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         Print progress at examples 1, 2, 4, 8, ...
     record : bool, default False
         Keep `history_`.
+    average : bool, optional
+        The model of `fit` is the mean over the steps of the last epoch (of a single epoch,
+        over its second half).  By default yes, but with schedule="smd", which cannot.
 
     Attributes
     ----------
@@ -140,9 +145,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         degree: int = 3,
         coef0: float = 0.0,
         budget: int | None = 512,
-        eviction: str = "fifo",
-        schedule: Any = "smd",
-        eta0: float = 0.1,
+        eviction: str = "merge",
+        schedule: Any = "bottou",
+        eta0: float | None = None,
         nu: Any = None,
         fit_intercept: bool = False,
         epochs: int = 5,
@@ -154,6 +159,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         warm_start: bool = False,
         verbose: bool | int = False,
         record: bool = False,
+        average: bool | None = None,
     ) -> None:
         self.loss = loss
         self.reg = reg
@@ -177,6 +183,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
         self.record = record
+        self.average = average
 
     # ---------------------------------------------------------------- learning
 

@@ -31,9 +31,10 @@ class KernelNovelty(OutlierMixin, KernelEstimator):
     ----------
     nu : float, NuTrick or None, default 0.1
         Fraction of examples below the margin (then `reg` is 1); None keeps the margin at 1.
+        `fit` ends by setting the margin so that this share of the training rows is below it.
     reg, C, kernel, gamma, degree, coef0, budget, eviction, schedule, eta0, epochs, shuffle, \
 random_state, warm_start, verbose, record
-        As for :class:`KernelClassifier`.
+        As for :class:`KernelClassifier`; `schedule` is "constant" by default.
 
     Attributes
     ----------
@@ -67,9 +68,9 @@ random_state, warm_start, verbose, record
         degree: int = 3,
         coef0: float = 0.0,
         budget: int | None = 512,
-        eviction: str = "fifo",
-        schedule: Any = "smd",
-        eta0: float = 0.1,
+        eviction: str = "merge",
+        schedule: Any = "constant",
+        eta0: float | None = None,
         epochs: int = 5,
         shuffle: bool = True,
         random_state: Any = None,

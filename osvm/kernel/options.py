@@ -24,7 +24,7 @@ LISTED = {
 
 # Options of the stream learners that not every configuration reads: who does, for the error.
 READERS = {
-    "eta0": "a schedule with eta0 ('smd', 'inverse_sqrt' or 'constant')",
+    "eta0": "a schedule with eta0 ('bottou', 'smd', 'inverse_sqrt' or 'constant')",
     "taxonomy": "loss='graph_hinge' or label_kernel='taxonomy'",
 }
 
@@ -33,7 +33,7 @@ def refuse_unread(model: Any, loss: Any, schedule: Any) -> None:
     """Raise for an option of a stream learner that is not read, nor at its default."""
     label_kernel = getattr(model, "label_kernel", None)
     reads = {
-        "eta0": hasattr(schedule, "eta0"),
+        "eta0": hasattr(schedule, "eta0") or schedule.name == "bottou",
         "taxonomy": loss.name == "graph_hinge"
         or (isinstance(label_kernel, str) and label_kernel == "taxonomy"),
     }

@@ -33,6 +33,11 @@ random_state, warm_start, verbose, record
         As for :class:`KernelClassifier`.
     fit_intercept : bool, default True
 
+    Notes
+    -----
+    `fit` starts the offset at the median of the targets, and takes `eta0` and 1/`reg` in units
+    of their standard deviation for losses of bounded slope; a stream takes them as they are.
+
     Attributes
     ----------
     support_vectors_, dual_coef_, intercept_, n_support_, t_, n_iter_
@@ -65,9 +70,9 @@ random_state, warm_start, verbose, record
         degree: int = 3,
         coef0: float = 0.0,
         budget: int | None = 512,
-        eviction: str = "fifo",
-        schedule: Any = "smd",
-        eta0: float = 0.1,
+        eviction: str = "merge",
+        schedule: Any = "bottou",
+        eta0: float | None = None,
         fit_intercept: bool = True,
         epochs: int = 5,
         shuffle: bool = True,

@@ -65,7 +65,7 @@ def norma(
         fit_intercept=fit_intercept,
         epochs=epochs,
         shuffle=shuffle,
-        **options,
+        **{"eviction": "fifo", "average": False, **options},
     )
 
 
@@ -124,7 +124,7 @@ def svmd(
         taxonomy=taxonomy,
         epochs=epochs,
         shuffle=shuffle,
-        **options,
+        **{"eviction": "fifo", **options},
     )
 
 
@@ -222,7 +222,7 @@ def novelty_svmd(
         budget=budget,
         epochs=epochs,
         shuffle=shuffle,
-        **options,
+        **{"eviction": "fifo", **options},
     )
 
 

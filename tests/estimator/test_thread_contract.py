@@ -83,6 +83,7 @@ CLASSIFIERS = {
     "kernel classes": (lambda: kernel(budget=40, gamma=0.1), 4),
     "kernel softmax": (lambda: kernel("softmax", budget=None, gamma=0.1), 3),
     "kernel change": (lambda: kernel(budget=30, gamma=0.1, eviction="change"), 3),
+    "kernel merge": (lambda: kernel(budget=30, gamma=0.1, eviction="merge"), 3),
     "kernel norma": (lambda: kernel(budget=30, gamma=0.1, schedule="inverse_sqrt"), 2),
     "kernel python": (lambda: kernel(kernel=linear_kernel, budget=6), 2),
     "kernel nu": (lambda: kernel(nu=0.2, budget=30, gamma=0.1, reg=1.0), 2),

@@ -26,7 +26,7 @@ def make_data(n=N, n_classes=3, seed=0):
 def make_model(**options):
     options = {
         "gamma": 0.2, "eta0": 0.2, "mu": 0.05, "reg": 1e-3, "budget": 50, "random_state": 0,
-        **options,
+        "schedule": "smd", "eviction": "fifo", **options,
     }  # fmt: skip
     names = ("mu", "decay", "eta_min", "eta_max", "eta0_intercept")
     smd = {name: options.pop(name) for name in names if name in options}
@@ -146,7 +146,7 @@ def test_another_label_kernel_in_mid_stream_is_heeded():
 # ------------------------------------------------------------------ state
 
 
-@pytest.mark.parametrize("eviction", ["fifo", "term", "change"])
+@pytest.mark.parametrize("eviction", ["fifo", "term", "change", "merge", "project"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_resumed_stream_is_the_same_bit_for_bit(eviction, sparse):
     X, y = make_data()

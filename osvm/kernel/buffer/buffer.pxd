@@ -25,6 +25,7 @@ cdef struct Buffer:
     Py_ssize_t births       # rows ever stored
     int eviction            # an Eviction
     bint trace              # beta is kept
+    bint average            # beta is the sum of alpha over the steps since this was set
     double a                # alpha = a A
     double p                # beta = p A + q B
     double q
@@ -33,6 +34,8 @@ cdef struct Buffer:
     Py_ssize_t *birth
     double *size            # of the term, squared and with A for alpha, as eviction wants it
     double *row_sq          # EVICT_CHANGE: sum of k(x_s, x_r)^2 over the slots r
+    const double *tables    # EVICT_MERGE: see merging.pxd
+    Py_ssize_t *slot_of     # slot of row i of a training set, or -1; NULL in a stream
     const double *kappa     # K x K label kernel, or NULL for delta
     double sq_f             # ||f||^2, kept with the trace
     double pi               # <f, z>

@@ -1,7 +1,8 @@
 # Which row leaves a full buffer.
 #
 # A rule is a number in Eviction, a name in `EVICTIONS` (state.pyx) and a measure: the row
-# with the smallest score goes, the older of two equals.
+# with the smallest score goes, the older of two equals.  From EVICT_MERGE on none goes: the
+# new term and one of the old become one (merging.pxd).
 #
 # Invariants
 # - `size` is kept with the raw coefficients A, so it is a quadratic form in them: shrinking
@@ -14,6 +15,8 @@ cdef enum Eviction:
     EVICT_COEFFICIENT = 1   # smallest ||alpha_s||
     EVICT_TERM = 2          # smallest norm of the term alpha_s k(x_s, .)
     EVICT_CHANGE = 3        # least change of f over the rows in the buffer
+    EVICT_MERGE = 4         # the new term and its best partner become one
+    EVICT_PROJECT = 5       # the smaller of the two is projected onto the larger
 
 
 cdef inline double slot_size(Buffer *buf, Py_ssize_t slot) noexcept nogil:
@@ -22,7 +25,7 @@ cdef inline double slot_size(Buffer *buf, Py_ssize_t slot) noexcept nogil:
     cdef const double *A = buf.A + slot * K
     if buf.eviction == EVICT_COEFFICIENT:
         return kappa_dot(NULL, K, A, A)
-    if buf.eviction == EVICT_TERM:
+    if buf.eviction == EVICT_TERM or buf.eviction >= EVICT_MERGE:
         return buf.store.k_self[slot] * kappa_dot(buf.kappa, K, A, A)
     if buf.eviction == EVICT_CHANGE:
         kappa_times(buf.kappa, K, A, buf.work)

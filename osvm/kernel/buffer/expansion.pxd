@@ -9,7 +9,10 @@
 # - With the trace, `sq_f` = ||f||^2 and `pi` = <f, z> hold for the rows in the buffer, also
 #   after an eviction: the evicted term is subtracted exactly, from f and z at the evicted
 #   row.  Those are known for a few slots ahead (`victims`), computed together in one block
-#   and patched like the columns of any block.
+#   and patched like the columns of any block.  Merging corrects both sums from f and z at the
+#   rows that become one and at the row that stays.
+# - `average`: instead of the trace, B and p hold the sum of alpha over the steps, as
+#   sum = p A + q B with q = 1, so that a step adds a to p.
 # - `block` and `victims` hold raw sums with A and B; every change of A, B or a slot is
 #   carried into both, so a block of examples gives what one example at a time gives.
 # - Scales are folded when they leave [1e-60, 1e60] (coefficients are double), when p
@@ -19,13 +22,19 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from osvm._parts.kernel_blocks cimport kernel_block, kernel_column, tile_load_slots
-from osvm._parts.kernel_store cimport Tile, grow, store_row, tile_release
+from osvm._parts.kernel_blocks cimport (
+    kernel_block, kernel_column, kernel_slot_column, tile_load_slots,
+)
+from osvm._parts.kernel_store cimport Tile, grow, real_size, store_row, tile_release
+from osvm._parts.kernel_tile cimport tile_reserve
 from osvm.kernel.buffer.buffer cimport (
     N_VICTIMS, Buffer, Sums, kappa_dot, read_real, write_real,
 )
 from osvm.kernel.buffer.eviction cimport (
-    EVICT_CHANGE, EVICT_OLDEST, choose_victim, measure_slot, score,
+    EVICT_CHANGE, EVICT_MERGE, EVICT_OLDEST, choose_victim, measure_slot, score, slot_size,
+)
+from osvm.kernel.buffer.merging cimport (
+    KEEP, MIX, TAKE, Pair, find_pair, mix_row, project_pair,
 )
 
 cdef extern from *:
@@ -127,7 +136,9 @@ cdef inline void buffer_shrink(Buffer *buf, double dec, double decay,
     """beta <- dec decay beta - eta_reg alpha, alpha <- dec alpha  (35), (43)"""
     if not buf.trace:
         buf.a *= dec
-        if buf.a == 0.0:
+        if buf.a == 0.0 and buf.average:
+            fold_beta(buf, True)
+        elif buf.a == 0.0:
             forget_rows(buf)
         elif buf.a < SMALL:
             fold_a(buf)
@@ -149,6 +160,13 @@ cdef inline void buffer_shrink(Buffer *buf, double dec, double decay,
         scale_all(buf.block.fb, buf.block.n * buf.K, buf.q)
         scale_all(buf.victims.fb, buf.n_victims * buf.K, buf.q)
         buf.q = 1.0
+
+
+cdef inline void buffer_accumulate(Buffer *buf) noexcept nogil:
+    """Add alpha to the sum that `average` keeps."""
+    buf.p += buf.a
+    if buf.p > P_OVER_A * buf.a:
+        fold_beta(buf, False)
 
 
 # ------------------------------------------------------------- sums over slots
@@ -229,7 +247,37 @@ cdef inline void patch(Buffer *buf, Sums *sums, Py_ssize_t slot, Py_ssize_t firs
             else:
                 osvm_patch_f32(sums.fb + k * n + first, m, new_b[k], <float *> new, old_b,
                                <float *> (old if had else new))
-    memcpy(old, new, m * size)
+    if old != new:
+        memcpy(old, new, m * size)
+
+
+cdef inline void set_slot(Buffer *buf, Py_ssize_t slot, Py_ssize_t t, void *k_new,
+                          const double *new_a, const double *new_b, bint had) noexcept nogil:
+    """Slot gets other coefficients, and perhaps another row: carry it into all columns.
+
+    `k_new` has the row's kernel with the columns of the block after t.
+    """
+    cdef Py_ssize_t K = buf.K
+    patch(buf, &buf.block, slot, t + 1, k_new, new_a, new_b, had)
+    memcpy(buf.A + slot * K, new_a, K * sizeof(double))
+    if buf.trace or buf.average:
+        memcpy(buf.B + slot * K, new_b, K * sizeof(double))
+        buf.clean_b = False
+
+
+cdef inline void patch_victims(Buffer *buf, Py_ssize_t slot, Py_ssize_t t, const double *new_a,
+                               const double *new_b, bint had) noexcept nogil:
+    """Slot gets column t of the block and other coefficients: carry it into the victims."""
+    cdef Py_ssize_t c, n = buf.block.n
+    if buf.n_victims == 0:
+        return
+    for c in range(buf.victims.n):
+        if buf.victim_slot[c] >= 0:
+            write_real(buf.column, buf.store.f64, c,
+                       read_real(buf.block.kv, buf.store.f64, buf.victim_slot[c] * n + t))
+        else:
+            write_real(buf.column, buf.store.f64, c, 0.0)
+    patch(buf, &buf.victims, slot, 0, buf.column, new_a, new_b, had)
 
 
 # ------------------------------------------------------------- eviction
@@ -306,16 +354,152 @@ cdef inline void adopt(Buffer *buf, Py_ssize_t slot, Py_ssize_t c, Py_ssize_t t,
     buf.victim_of[slot] = <int32_t> c
 
 
+# ------------------------------------------------------------- merging
+
+cdef inline void read_rest(Buffer *buf, const Sums *sums, Py_ssize_t column, double k,
+                           Py_ssize_t slot, double *f, double *z) noexcept nogil:
+    """f and z at a column, without the slot's term, which has kernel value k there."""
+    cdef Py_ssize_t i, K = buf.K
+    cdef double fa, fb
+    for i in range(K):
+        fa = sums.fa[i * sums.n + column] - k * buf.A[slot * K + i]
+        fb = sums.fb[i * sums.n + column] - k * buf.B[slot * K + i]
+        f[i] = buf.a * fa
+        z[i] = buf.p * fa + buf.q * fb
+
+
+cdef inline int read_slot(Buffer *buf, Py_ssize_t slot, double *f, double *z) noexcept nogil:
+    """f and z at a slot's row, without its own term; -1 when memory is short."""
+    cdef int status = tile_load_slots(&buf.store, &buf.victim_tile, &slot, 1)
+    if status == 0:
+        status = sums_fill(buf, &buf.victim_tile, &buf.victims)
+    tile_release(&buf.store, &buf.victim_tile)
+    if status == 0:
+        read_rest(buf, &buf.victims, 0, read_real(buf.victims.kv, buf.store.f64, slot), slot, f, z)
+    return status
+
+
+cdef inline void add_term(Buffer *buf, double sign, const double *alpha, const double *beta,
+                          const double *f, const double *z) noexcept nogil:
+    """Add (sign 1) or take (-1) the inner products of a term with the rest of f and z."""
+    buf.sq_f += sign * 2.0 * kappa_dot(buf.kappa, buf.K, alpha, f)
+    buf.pi += sign * (kappa_dot(buf.kappa, buf.K, alpha, z)
+                      + kappa_dot(buf.kappa, buf.K, beta, f))
+
+
+cdef inline void add_products(Buffer *buf, double k, const double *alpha_1,
+                              const double *beta_1, const double *alpha_2,
+                              const double *beta_2) noexcept nogil:
+    """Add k times the inner products of the coefficients of two terms."""
+    buf.sq_f += k * kappa_dot(buf.kappa, buf.K, alpha_1, alpha_2)
+    buf.pi += 0.5 * k * (kappa_dot(buf.kappa, buf.K, alpha_1, beta_2)
+                         + kappa_dot(buf.kappa, buf.K, alpha_2, beta_1))
+
+
+cdef inline void write_row(Buffer *buf, Py_ssize_t t, Pair *pair) noexcept nogil:
+    """Give the slot of a pair its row; a union that is too long becomes a projection."""
+    cdef Py_ssize_t slot = pair.slot
+    cdef double k = read_real(buf.block.kv, buf.store.f64, slot * buf.block.n + t)
+    cdef Py_ssize_t old = buf.store.ids[slot]
+    if pair.row == MIX and not mix_row(&buf.store, &buf.tile, t, pair, buf.victim_tile.map):
+        pair.row = TAKE if pair.h > 0.5 else KEEP
+        project_pair(buf, pair, k, buf.tile.k_self[t])
+    if pair.row == TAKE:
+        store_row(&buf.store, slot, &buf.tile, t)
+    if pair.row == KEEP:
+        return
+    if buf.slot_of != NULL:
+        if old >= 0:
+            buf.slot_of[old] = -1
+        if pair.row == TAKE:
+            buf.slot_of[buf.tile.ids[t]] = slot
+    buf.birth[slot] = buf.births
+    buf.births += 1
+
+
+cdef inline int join_pair(Buffer *buf, Py_ssize_t t, Pair *pair, const double *add_a,
+                          const double *add_b, const double *new_a,
+                          const double *new_b) noexcept nogil:
+    """The new term, in ||f||^2 and <f, z> already, and the slot's become one.
+
+    Both inner products change by the products with the rest of f and z and by those among the
+    terms: at the new row, the slot's, and the one that stays.  -1 when memory is short.
+    """
+    cdef Py_ssize_t k, K = buf.K, slot = pair.slot
+    cdef double *alpha = buf.work           # of the slot
+    cdef double *beta = buf.work + K
+    cdef double *f = buf.work + 2 * K
+    cdef double *z = buf.work + 3 * K
+    cdef double *sum_a = buf.work + 6 * K   # of the pair, as A and B have it
+    cdef double *sum_b = buf.work + 7 * K
+    cdef double k_pair = read_real(buf.block.kv, buf.store.f64, slot * buf.block.n + t)
+    cdef double k_new = buf.tile.k_self[t]
+    cdef void *column = buf.column
+    if pair.row == MIX and buf.store.sparse and not tile_reserve(&buf.store, &buf.victim_tile,
+                                                                 1, 0):
+        return -1
+    if buf.trace:
+        if read_slot(buf, slot, f, z) < 0:
+            return -1
+        for k in range(K):
+            alpha[k] = buf.a * buf.A[slot * K + k]
+            beta[k] = buf.p * buf.A[slot * K + k] + buf.q * buf.B[slot * K + k]
+        add_term(buf, -1.0, alpha, beta, f, z)
+        add_products(buf, -buf.store.k_self[slot], alpha, beta, alpha, beta)
+        add_products(buf, -2.0 * k_pair, alpha, beta, add_a, add_b)
+        read_rest(buf, &buf.block, t, k_pair, slot, f, z)
+        add_term(buf, -1.0, add_a, add_b, f, z)
+        add_products(buf, -k_new, add_a, add_b, add_a, add_b)
+    write_row(buf, t, pair)
+    if buf.trace:
+        if read_slot(buf, slot, f, z) < 0:
+            return -1
+        for k in range(K):
+            alpha[k] = pair.c_new * add_a[k] + pair.c_old * alpha[k]
+            beta[k] = pair.c_new * add_b[k] + pair.c_old * beta[k]
+        add_term(buf, 1.0, alpha, beta, f, z)
+        add_products(buf, buf.store.k_self[slot], alpha, beta, alpha, beta)
+        if buf.sq_f < 0.0:
+            buf.sq_f = 0.0
+    for k in range(K):
+        sum_a[k] = pair.c_new * new_a[k] + pair.c_old * buf.A[slot * K + k]
+        sum_b[k] = pair.c_new * new_b[k] + pair.c_old * buf.B[slot * K + k]
+    if pair.row == KEEP:
+        column = <char *> buf.block.kv + slot * buf.block.n * real_size(&buf.store)
+    elif pair.row == TAKE:
+        kernel_column(&buf.store, &buf.tile, t, t + 1, buf.column)
+    else:
+        kernel_slot_column(&buf.store, &buf.tile, slot, t + 1, buf.column)
+    set_slot(buf, slot, t, column, sum_a, sum_b, True)
+    buf.size[slot] = slot_size(buf, slot)
+    return 0
+
+
 # ------------------------------------------------------------- a new row
+
+cdef inline void change_slot(Buffer *buf, Py_ssize_t slot, Py_ssize_t t, double *new_a,
+                             double *new_b) noexcept nogil:
+    """Column t of the block is the slot's row: add to its coefficients."""
+    cdef Py_ssize_t k, K = buf.K
+    for k in range(K):
+        new_a[k] += buf.A[slot * K + k]
+        new_b[k] += buf.B[slot * K + k]
+    patch_victims(buf, slot, t, new_a, new_b, True)
+    set_slot(buf, slot, t, <char *> buf.block.kv + slot * buf.block.n * real_size(&buf.store),
+             new_a, new_b, True)
+    if buf.eviction != EVICT_OLDEST:
+        buf.size[slot] = slot_size(buf, slot)
+
 
 cdef inline int buffer_insert(Buffer *buf, Py_ssize_t t, const double *add_a,
                               const double *add_b) noexcept nogil:
     """Append column t of the block with coefficients add_a and add_b.
 
-    When the buffer is full one row goes first (which one is decided among those that were
-    there) and leaves ||f||^2 and <f, z>.  -1 when memory is short; nothing changed then.
+    A row that is there gets its coefficients changed.  When the buffer is full the new term
+    is merged, or one row goes first (which one is decided among those that were there) and
+    leaves ||f||^2 and <f, z>.  -1 when memory is short; nothing changed then.
     """
-    cdef Py_ssize_t slot, s, c = -1, k, K = buf.K, n = buf.block.n
+    cdef Py_ssize_t slot, c = -1, k, K = buf.K
     cdef bint f64 = buf.store.f64
     cdef bint full = buf.budget >= 0 and buf.store.n >= buf.budget
     cdef bint fifo = buf.eviction == EVICT_OLDEST
@@ -324,14 +508,25 @@ cdef inline int buffer_insert(Buffer *buf, Py_ssize_t t, const double *add_a,
     cdef double *new_b = buf.work + 5 * K
     cdef double *old_a = buf.work + 6 * K
     cdef double *old_b = buf.work + 7 * K
+    cdef bint with_b = buf.trace or buf.average
+    cdef Pair pair
+    for k in range(K):
+        new_a[k] = add_a[k] / buf.a
+        new_b[k] = (add_b[k] - buf.p * new_a[k]) / buf.q if with_b else 0.0
+    if buf.slot_of != NULL and buf.slot_of[buf.tile.ids[t]] >= 0:
+        change_slot(buf, buf.slot_of[buf.tile.ids[t]], t, new_a, new_b)
+        return 0
     if full:
+        if (buf.eviction >= EVICT_MERGE
+                and find_pair(buf, t, new_a, buf.eviction == EVICT_MERGE, &pair)):
+            return join_pair(buf, t, &pair, add_a, add_b, new_a, new_b)
         slot = buf.head if fifo else choose_victim(buf, False)
         if buf.trace or buf.eviction == EVICT_CHANGE:
             if buf.n_victims == 0 or buf.victim_of[slot] < 0:
                 if find_victims(buf, slot) < 0:
                     return -1
             c = buf.victim_of[slot]
-            k_new = read_real(buf.block.kv, f64, slot * n + t)
+            k_new = read_real(buf.block.kv, f64, slot * buf.block.n + t)
             if buf.trace:
                 subtract_term(buf, slot, c, k_new, add_a, add_b)
             buf.victim_of[slot] = -1
@@ -341,33 +536,26 @@ cdef inline int buffer_insert(Buffer *buf, Py_ssize_t t, const double *add_a,
     else:
         slot = buf.store.n
     for k in range(K):
-        new_a[k] = add_a[k] / buf.a
-        new_b[k] = (add_b[k] - buf.p * new_a[k]) / buf.q if buf.trace else 0.0
         old_a[k] = buf.A[slot * K + k] if full else 0.0
-        old_b[k] = buf.B[slot * K + k] if full and buf.trace else 0.0
+        old_b[k] = buf.B[slot * K + k] if full and with_b else 0.0
     # the victims first: they read the new row's kernel values from the block
-    if buf.n_victims > 0:
-        for s in range(buf.victims.n):
-            if buf.victim_slot[s] >= 0:
-                write_real(buf.column, f64, s,
-                           read_real(buf.block.kv, f64, buf.victim_slot[s] * n + t))
-            else:
-                write_real(buf.column, f64, s, 0.0)
-        patch(buf, &buf.victims, slot, 0, buf.column, new_a, new_b, full)
+    patch_victims(buf, slot, t, new_a, new_b, full)
     kernel_column(&buf.store, &buf.tile, t, t + 1, buf.column)
-    patch(buf, &buf.block, slot, t + 1, buf.column, new_a, new_b, full)
-    memcpy(buf.A + slot * K, new_a, K * sizeof(double))
-    if buf.trace:
-        memcpy(buf.B + slot * K, new_b, K * sizeof(double))
-        buf.clean_b = False
+    set_slot(buf, slot, t, buf.column, new_a, new_b, full)
     if not full:
         buf.store.n += 1
         buf.victim_of[slot] = -1
+    if buf.slot_of != NULL:
+        if full and buf.store.ids[slot] >= 0:
+            buf.slot_of[buf.store.ids[slot]] = -1
+        buf.slot_of[buf.tile.ids[t]] = slot
     store_row(&buf.store, slot, &buf.tile, t)
     buf.birth[slot] = buf.births
     buf.births += 1
     if not fifo:
         measure_slot(buf, slot, c, t)
-        if c >= 0:
+        if c >= 0 and buf.eviction < EVICT_MERGE:
             adopt(buf, slot, c, t, k_new, new_a, new_b, old_a, old_b)
+    if buf.eviction >= EVICT_MERGE:
+        buf.n_victims = 0
     return 0

@@ -18,7 +18,10 @@ from libc.math cimport exp, fabs
 from libc.stdint cimport int32_t
 
 from osvm.kernel.buffer.buffer cimport N_VICTIMS, Buffer, kappa_dot, kappa_times
-from osvm.kernel.buffer.expansion cimport buffer_insert, buffer_shrink, sums_fill
+from osvm.kernel.buffer.expansion cimport (
+    buffer_accumulate, buffer_insert, buffer_shrink, sums_fill,
+)
+from osvm.kernel.buffer.merging cimport longest_union
 from osvm._parts.kernel_blocks cimport tile_load_rows
 from osvm._parts.kernel_store cimport grow, tile_release
 from osvm.kernel.buffer.state cimport KernelState
@@ -72,6 +75,7 @@ cdef struct Learner:
     double *eta_b
     double *z_b
     double *work            # 8 K numbers
+    double *b_sum           # of the offsets and, last, the margin, while averaging
     # one entry per example, or NULL
     double *h_eta
     double *h_loss
@@ -233,6 +237,11 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         l.epsilon = old * exp(l.eta_epsilon * old * pull)                   # (59)
         l.z_epsilon = (decay * l.z_epsilon                                  # (61)
                        + l.eta_epsilon * old * pull * (1.0 + decay * l.z_epsilon))
+    if buf.average:
+        buffer_accumulate(buf)
+        for k in range(K):
+            l.b_sum[k] += l.b[k]
+        l.b_sum[K] += l.epsilon
     l.t += 1.0
     l.eta = eta
     l.errors += error
@@ -375,6 +384,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     l.t, l.eta, l.errors, l.loss_sum = state.t, state.eta, state.errors, state.loss_sum
     l.epsilon, l.eta_epsilon, l.z_epsilon = state.epsilon, state.eta_epsilon, state.z_epsilon
     l.b, l.eta_b, l.z_b, l.work = state.b, state.eta_b, state.z_b, buf.work + 8 * buf.K
+    l.b_sum = state.b_sum
     l.h_eta = l.h_loss = l.h_error = l.h_epsilon = l.h_prediction = NULL
     l.h_support = NULL
     if history is not None and stop > start:
@@ -393,7 +403,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
             if buf.store.sparse:
                 for k in range(m):
                     rows_get(&X.rows, i + k if order_ == NULL else order_[i + k], &row)
-                    nnz += row.count
+                    nnz += longest_union(row.count)  # what a row of this length may grow to
             state.reserve(buf.store.n + m, nnz)
             with nogil:
                 status = learn_block(&l, buf, &X.rows, order_, i, m, first_id, labels_, targets_,

@@ -40,6 +40,7 @@ class BufferMachine:
         if record:
             self._chunks = {name: np.empty(0) for name in _HISTORY}
             self._chunks["support"] = np.empty(0, np.intp)
+        self.unit = 1.0  # spread of the targets of `fit`
         self._plan: Any = None  # what the parameters came to, and the parameters
 
     # what estimators read
@@ -67,6 +68,11 @@ class BufferMachine:
             return self.state.ids()
         return self.state.support_vectors()
 
+    @property
+    def support(self) -> Array:
+        """Numbers of the support vectors among the rows learnt; -1 for merged ones."""
+        return self.state.ids()
+
     def alpha(self) -> Array:
         return self.state.alpha()
 
@@ -92,6 +98,7 @@ class BufferMachine:
         scalars, arrays = self.state.get_state()
         scalars.update(
             reg=self.reg,
+            unit=self.unit,
             generator=generator_state(self.generator),
             eviction=self.state.eviction,
             budget=self.state.budget,
@@ -132,12 +139,13 @@ _FIELDS = {
     "sparse": Field("flag"),
     "trace": Field("flag"),
     "reg": Field("float", 0.0),
+    "unit": Field("float", 1e-100, 1e100, optional=True),  # later than the first files
     "generator": Field("dict"),
     "eviction": Field("str", choices=tuple(EVICTIONS)),
     "budget": Field("int", -1, 2**48),
     "record": Field("flag"),
 }
-_OWN = ("reg", "generator", "eviction", "budget", "record")  # not of the state
+_OWN = ("reg", "unit", "generator", "eviction", "budget", "record")  # not of the state
 
 
 def restore_machine(
@@ -177,6 +185,7 @@ def restore_machine(
     generator = restore_generator(scalars["generator"])
     record = bool(scalars["record"])
     machine = BufferMachine(state, kernel, float(scalars["reg"]), generator, record)
+    machine.unit = float(scalars.get("unit", 1.0))
     if record:
         chunks = machine.room_to_record(n)
         assert chunks is not None

@@ -81,9 +81,26 @@ class BufferSolver:
         if machine.kernel.name == "precomputed":
             _check_square(batch.source)
         n = batch.source.n_rows
-        for _ in range(epochs):
+        state = machine.state
+        state.begin_fit(n, machine.kernel.name == "precomputed")
+        average = getattr(model, "average", None)  # None: where the schedule allows it
+        average = not state.trace if average is None else check_bool("average", average)
+        if average and state.trace:
+            raise ValueError("schedule='smd' does not average; use average=False")
+        for epoch in range(epochs):
             order = machine.generator.permutation(n).astype(np.intp) if shuffle else None
-            self._run(machine, plan, batch, order, 0, progress)
+            if average and epoch == epochs - 1:
+                # a single epoch: from its middle on
+                half = n // 2 if epochs == 1 else 0
+                self._run(machine, plan, batch, order, 0, progress, stop=half)
+                state.begin_average()
+                self._run(machine, plan, batch, order, 0, progress, start=half)
+                state.end_average()
+            else:
+                self._run(machine, plan, batch, order, 0, progress)
+        state.end_fit()
+        if plan.nu is not None and batch.task == "novelty":
+            state.epsilon = _margin(state.decision(batch.source)[:, 0], batch.weights, plan.nu.nu)
         if progress is not None:
             progress.finish()
         return machine
@@ -118,11 +135,12 @@ class BufferSolver:
         order: Array | None,
         first_id: int,
         progress: Any,
+        start: int = 0,
+        stop: int | None = None,
     ) -> None:
-        n = batch.source.n_rows
+        n = batch.source.n_rows if stop is None else stop
         state = machine.state
-        history = machine.room_to_record(n)
-        start = 0
+        history = machine.room_to_record(n - start)
         loss0, errors0 = state.loss_sum, state.errors
         while start < n:
             stop = n
@@ -156,7 +174,8 @@ class BufferSolver:
 
     def _begin(self, model: Any, batch: Batch, n_rows: int | None) -> tuple[_Plan, BufferMachine]:
         """A new machine for these parameters and data."""
-        plan = _resolve(model, batch, n_rows)
+        middle, unit = _measure_targets(batch, n_rows)
+        plan = _resolve(model, batch, n_rows, unit=unit)
         budget = check_integer("budget", model.budget, 1, none=True)
         eviction = check_choice("eviction", model.eviction, EVICTIONS)
         kernel = model._kernel_part()
@@ -186,9 +205,12 @@ class BufferSolver:
             state.epsilon = float(plan.nu.epsilon0)
             state.eta_epsilon = float(plan.nu.eta0 or 1.0)
         state.eta_intercept[:] = plan.eta_intercept
+        if plan.offset:
+            state.intercept[:] = middle
         record = check_bool("record", model.record)
         generator = make_generator(getattr(model, "random_state", None))
         machine = BufferMachine(state, kernel, plan.reg, generator, record)
+        machine.unit = unit
         machine._plan = plan
         return plan, machine
 
@@ -205,7 +227,7 @@ class BufferSolver:
             or n_classes > max(machine.n_outputs, 2)
             or (plan.multi and n_classes != machine.n_outputs)
         ):
-            plan = _resolve(model, batch, batch.source.n_rows, machine.reg)
+            plan = _resolve(model, batch, batch.source.n_rows, machine.reg, machine.unit)
             _check_unchanged(model, plan, machine)
             outputs = _count_outputs(plan, batch)
             if outputs != machine.n_outputs:
@@ -242,8 +264,31 @@ class BufferSolver:
 # ------------------------------------------------------------------ parameters
 
 
-def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = None) -> _Plan:
-    """Check the parameters and make the parts."""
+def _measure_targets(batch: Batch, n_rows: int | None) -> tuple[float, float]:
+    """Median and spread of a training set's targets; of a stream they are not known."""
+    if batch.targets is None or n_rows is None:
+        return 0.0, 1.0
+    middle = float(np.median(batch.targets))
+    spread = float(np.std(batch.targets))
+    return middle, spread if 1e-100 < spread < 1e100 else 1.0
+
+
+def _margin(scores: Array, weights: Array | None, nu: float) -> float:
+    """The score below which a share `nu` of the rows lies."""
+    order = np.argsort(scores, kind="stable")
+    share = np.ones(len(scores)) if weights is None else weights[order]
+    below = np.cumsum(share) - share
+    return float(scores[order[np.searchsorted(below, nu * share.sum(), "right") - 1]])
+
+
+def _resolve(
+    model: Any, batch: Batch, n_rows: int | None, reg: float | None = None, unit: float = 1.0
+) -> _Plan:
+    """Check the parameters and make the parts.
+
+    `unit` is the spread of the targets: losses of bounded slope take steps of that size, so
+    that a model of targets in other units is the same model in other units.
+    """
     part = losses.get(getattr(model, "loss", "novelty"))
     if part.name in losses.names():
         check_choice("loss", part.name, model._losses)
@@ -258,8 +303,11 @@ def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = N
             raise ValueError("the nu-trick fixes reg at 1: give nu or reg (or C), not both")
         reg = 1.0
     elif reg is None or model.C is None:
-        reg = resolve_reg(model.reg, model.C, n_rows)
+        reg = resolve_reg(model.reg, model.C, n_rows) / _step_unit(part, unit)
     refuse_unread(model, part, schedule)
+    eta0 = _eta0(model, schedule)
+    eta_intercept = getattr(schedule, "eta0_intercept", None) or eta0
+    eta0 *= _step_unit(part, unit)
     plan = _Plan(
         values=tuple(map(model.__dict__.get, _NAMES)),
         loss_part=part,
@@ -268,13 +316,32 @@ def _resolve(model: Any, batch: Batch, n_rows: int | None, reg: float | None = N
         reg=reg,
         offset=check_bool("fit_intercept", model.fit_intercept),
         schedule=schedule,
-        step=schedule.spec(reg=reg, C=model.C, eta0=model.eta0, t0=0.0),
+        step=schedule.spec(reg=reg, C=model.C, eta0=eta0, t0=_t0(eta0, reg)),
         loss=_loss_spec(model, part, batch),
-        eta_intercept=float(getattr(schedule, "eta0_intercept", None) or model.eta0),
+        eta_intercept=float(eta_intercept) * _step_unit(part, unit),
     )
     if batch.index is not None:
         plan.label_kernel = _label_kernel(model, batch.index, _count_outputs(plan, batch))
     return plan
+
+
+def _step_unit(part: Any, unit: float) -> float:
+    """What the gradient of a loss lacks of the targets' unit."""
+    if part.name == "huber":  # a slope of delta at most
+        return max(1.0, unit / float(part.delta))
+    return unit if part.name == "epsilon_insensitive" else 1.0
+
+
+def _eta0(model: Any, schedule: schedules.Schedule) -> float:
+    """The first step size; 1 for classes with "bottou", else 0.1, unless it is given."""
+    if model.eta0 is None:
+        return 1.0 if schedule.name == "bottou" and model._task == "classify" else 0.1
+    return float(model.eta0)
+
+
+def _t0(eta0: float, reg: float) -> float:
+    """Of "bottou": the first step is eta0, so 1/reg at most."""
+    return max(0.0, 1.0 / (reg * eta0) - 1.0) if reg > 0.0 else 0.0
 
 
 def _loss_spec(model: Any, part: Any, batch: Batch) -> LossSpec:
@@ -286,7 +353,7 @@ def _loss_spec(model: Any, part: Any, batch: Batch) -> LossSpec:
 
 def _schedule(model: Any) -> schedules.Schedule:
     """The schedule, checked."""
-    check_number("eta0", model.eta0, 0.0, low_open=True)
+    check_number("eta0", model.eta0, 0.0, low_open=True, none=True)
     schedule = schedules.get(model.schedule)
     if isinstance(schedule, schedules.Adaptive | schedules.CoinBetting):
         raise ValueError(f"schedule {schedule.name!r} is for linear models")

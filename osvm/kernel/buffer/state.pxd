@@ -11,6 +11,9 @@ cdef class KernelState:
     cdef double *b                  # the same arrays
     cdef double *eta_b
     cdef double *z_b
+    cdef double *b_sum              # sums over the steps since `begin_average`
+    cdef object _sums, _slot_of
+    cdef double average_from        # t at `begin_average`
     cdef public double t            # examples seen
     cdef public double eta          # step size
     cdef public double epsilon, eta_epsilon, z_epsilon

@@ -20,9 +20,11 @@ from osvm._input.schema import buffer_schema, row_squares
 
 from osvm.kernel.buffer.buffer cimport N_VICTIMS, Sums, kappa_times
 from osvm.kernel.buffer.eviction cimport (
-    EVICT_CHANGE, EVICT_COEFFICIENT, EVICT_OLDEST, EVICT_TERM, slot_size,
+    EVICT_CHANGE, EVICT_COEFFICIENT, EVICT_MERGE, EVICT_OLDEST, EVICT_PROJECT, EVICT_TERM,
+    slot_size,
 )
-from osvm.kernel.buffer.expansion cimport sums_fill, sums_free, sums_reserve
+from osvm.kernel.buffer.expansion cimport fold_beta, sums_fill, sums_free, sums_reserve
+from osvm.kernel.buffer.merging cimport TABLE_K, TABLE_M, look_up
 from osvm._parts.kernel_blocks cimport tile_load_rows
 from osvm._parts.kernel_store cimport Tile, tile_free, tile_release
 from osvm._parts.compiled cimport KernelSpec
@@ -37,6 +39,8 @@ EVICTIONS = {
     "coefficient": EVICT_COEFFICIENT,
     "term": EVICT_TERM,
     "change": EVICT_CHANGE,
+    "merge": EVICT_MERGE,
+    "project": EVICT_PROJECT,
 }
 
 cdef enum:
@@ -67,6 +71,7 @@ cdef class KernelState:
     def __cinit__(self, KernelSpec kernel, Py_ssize_t n_features, Py_ssize_t n_outputs, *,
                   bint float64, bint sparse, Py_ssize_t budget=-1, eviction="fifo",
                   bint trace=False, label_kernel=None):
+        cdef double[:, :, ::1] tables
         memset(&self.buf, 0, sizeof(self.buf))
         self.kernel = kernel
         self.buf.store.kernel = &kernel.kernel
@@ -77,6 +82,9 @@ cdef class KernelState:
         self.buf.budget = budget
         self.buf.eviction = EVICTIONS[eviction]
         self.buf.trace = trace
+        if self.buf.eviction == EVICT_MERGE:
+            tables = merge_tables()
+            self.buf.tables = &tables[0, 0, 0]
         self.buf.a = self.buf.q = 1.0
         self.buf.clean_b = True
         self.intercept = np.zeros(n_outputs)
@@ -238,6 +246,58 @@ cdef class KernelState:
         if not plain:
             self.refresh()
 
+    # -------------------------------------------------------------- a training set
+
+    def begin_fit(self, Py_ssize_t n_rows, bint precomputed):
+        """Rows come from a training set of n_rows: each has one slot at most, by its number.
+
+        Rows that are there already belong to it only with a precomputed kernel.
+        """
+        cdef Py_ssize_t s
+        cdef Py_ssize_t[::1] slot_of = np.full(n_rows, -1, np.intp)
+        for s in range(self.buf.store.n):
+            if not precomputed:
+                self.buf.store.ids[s] = -1
+            elif 0 <= self.buf.store.ids[s] < n_rows:
+                slot_of[self.buf.store.ids[s]] = s
+        self._slot_of = slot_of
+        self.buf.slot_of = &slot_of[0] if n_rows else NULL
+
+    def end_fit(self):
+        """Rows come from a stream again."""
+        self._slot_of = None
+        self.buf.slot_of = NULL
+
+    def begin_average(self):
+        """Sum up f, offset and margin after each step from here on.  Without a trace only."""
+        cdef double[::1] sums
+        if self.buf.trace:
+            raise ValueError("a machine with a trace cannot average")
+        self._sums = np.zeros(self.buf.K + 1)
+        sums = self._sums
+        self.b_sum = &sums[0]
+        self.average_from = self.t
+        self._arrays["B"][:] = 0.0
+        self.buf.p, self.buf.q, self.buf.average = 0.0, 1.0, True
+
+    def end_average(self):
+        """f, offset and margin become their means over the steps since `begin_average`."""
+        cdef double steps = self.t - self.average_from
+        self.buf.average = False
+        n = self.buf.store.n
+        if steps > 0:
+            fold_beta(&self.buf, False)
+            self._arrays["A"][:n] = self._arrays["B"][:n] / steps
+            self.buf.a = 1.0
+            self.intercept[:] = self._sums[:-1] / steps
+            self.epsilon = self._sums[-1] / steps
+            self.buf.n_victims = 0
+            for s in range(n):
+                self.buf.size[s] = slot_size(&self.buf, s)
+        self._arrays["B"][:] = 0.0
+        self.buf.p, self.buf.q = 0.0, 1.0
+        self.buf.clean_b = True
+
     def refresh(self):
         """Compute ||f||^2, <f, z> and the sizes of the terms from the rows in the buffer."""
         cdef Py_ssize_t s, n = self.buf.store.n
@@ -312,7 +372,7 @@ cdef class KernelState:
         return self.buf.p * self._arrays["A"][order] + self.buf.q * self._arrays["B"][order]
 
     def ids(self):
-        """Column numbers of the rows, for a precomputed kernel."""
+        """Numbers of the rows in the training set or stream; -1 for merged ones."""
         return self._arrays["ids"][self._by_age()]
 
     def support_vectors(self):
@@ -399,8 +459,12 @@ cdef class KernelState:
         arrays = {name: a[name][:n].copy() for name in _PER_SLOT
                   if name != "X" or not self.buf.store.sparse}
         if self.buf.store.sparse:
-            arrays["values"] = a["values"][:self.buf.store.end].copy()
-            arrays["columns"] = a["columns"][:self.buf.store.end].copy()
+            # the live entries, slot by slot: not what the arena has been through
+            length = arrays["length"]
+            first = np.cumsum(length) - length
+            where = np.repeat(arrays["start"] - first, length) + np.arange(length.sum())
+            arrays["start"] = first
+            arrays["values"], arrays["columns"] = a["values"][where], a["columns"][where]
         for name in ("intercept", "eta_intercept", "z_intercept"):
             arrays[name] = getattr(self, name).copy()
         if m:
@@ -504,6 +568,53 @@ cdef class KernelState:
             self._copy_victims(0, n * m, fresh["victim_kv"])
             self._copy_victims(1, K * m, fresh["victim_fa"])
             self._copy_victims(2, K * m, fresh["victim_fb"])
+
+
+_tables = None
+
+
+def merge_tables():
+    """Tables over (m, k) of the best merge of a term a phi(x) with a larger b phi(x').
+
+    With a = m, b = 1 - m, m <= 1/2: the share h of x that maximizes
+    c = m k^((1 - h)^2) + (1 - m) k^(h^2); the loss m^2 + (1 - m)^2 + 2 m (1 - m) k - c^2 over
+    m^2 (1 - k)^2; and k^((1 - h)^2 + h^2) - k over 1 - k.  See merging.pxd.
+    """
+    global _tables
+    if _tables is not None:
+        return _tables
+    m = np.clip(np.linspace(0.0, 0.5, TABLE_M), 1e-3, None)[:, None]
+    k = np.linspace(0.0, 1.0, TABLE_K)[None]
+    # at m = 0 and k = 1 the quotients have limits
+    log_k = np.log(np.clip(k, 1e-300, 1.0 - 1e-3))
+    k = np.exp(log_k)
+
+    def kept(h):
+        return m * np.exp(log_k * (1.0 - h) ** 2) + (1.0 - m) * np.exp(log_k * h * h)
+
+    grid = np.linspace(0.0, 0.5, 51)
+    best = grid[np.argmax([kept(h) for h in grid], axis=0)]
+    low, high = np.maximum(best - 0.01, 0.0), np.minimum(best + 0.01, 0.5)
+    for _ in range(60):
+        third = (high - low) / 3.0
+        left = kept(low + third) > kept(high - third)
+        high = np.where(left, high - third, high)
+        low = np.where(left, low, low + third)
+    h = 0.5 * (low + high)
+    c_1, c_2 = np.expm1(log_k * (1.0 - h) ** 2), np.expm1(log_k * h * h)
+    # with c = 1 + e: 1 - (1 + m e_1 + (1 - m) e_2)^2 - 2 m (1 - m) (1 - k)
+    e = m * c_1 + (1.0 - m) * c_2
+    gap = -np.expm1(log_k)
+    loss = -e * (2.0 + e) - 2.0 * m * (1.0 - m) * gap
+    angle = c_1 + c_2 + c_1 * c_2 + gap
+    _tables = np.ascontiguousarray([h, np.maximum(loss, 0.0) / (m * gap) ** 2, angle / gap])
+    return _tables
+
+
+def merge_share(double m, double k):
+    """Share of the row with coefficient m <= 1/2 in a merge with one of 1 - m."""
+    cdef double[:, :, ::1] tables = merge_tables()
+    return look_up(&tables[0, 0, 0], m, k)
 
 
 def setattr_(KernelState state, name, value):
