@@ -24,6 +24,9 @@ from _thread import allocate_lock
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
+cdef extern from "Python.h":
+    int PyObject_GenericSetAttr(object model, object name, object value) except -1
+
 cdef extern from "pythread.h":
     unsigned long PyThread_get_thread_ident()
 
@@ -306,5 +309,12 @@ cdef class Writing:
 cdef class Locked:
     """Base of all estimators: gives each its lock, which no copy or pickle takes along."""
 
+    _watched = frozenset()      # attributes whose change `_watched_changed` is told of
+
     def __cinit__(self):
         self._lock = ModelLock()
+
+    def __setattr__(self, name, value):
+        PyObject_GenericSetAttr(self, name, value)
+        if name in type(self)._watched:
+            self._watched_changed()

@@ -101,9 +101,11 @@ cdef inline void store_row(Store *store, Py_ssize_t slot, const Tile *tile,
     memcpy(<char *> store.sq + slot * size, <char *> tile.sq + t * size, size)
     if store.sparse:
         count = tile.start[t + 1] - tile.start[t]
-        memcpy(<char *> store.values + store.end * size,
-               <char *> tile.values + tile.start[t] * size, count * size)
-        memcpy(store.columns + store.end, tile.columns + tile.start[t], count * sizeof(int32_t))
+        if count > 0:       # there may be no memory yet, and memcpy must not be given NULL
+            memcpy(<char *> store.values + store.end * size,
+                   <char *> tile.values + tile.start[t] * size, count * size)
+            memcpy(store.columns + store.end, tile.columns + tile.start[t],
+                   count * sizeof(int32_t))
         store.start[slot] = store.end
         store.length[slot] = count
         store.end += count

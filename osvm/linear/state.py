@@ -48,7 +48,6 @@ _PLAN = {
 PLAN_PARAMS = (
     "loss", "reg", "C", "schedule", "eta0", "project", "average", "batch_size", "fit_intercept",
 )  # fmt: skip
-_OF_PLAN = frozenset((*PLAN_PARAMS, "taxonomy"))  # not every estimator has the last
 _is, _plan_values = operator.is_, operator.itemgetter(*PLAN_PARAMS)
 
 
@@ -163,13 +162,12 @@ class LinearState(PlanParams, OnlineEstimator):
 
     # ------------------------------------------------ parameters that have changed
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        # The fast path of one example, and what was noted of the plan, are those of the
-        # parameters of before; `set_params` comes here too.
-        if name in _OF_PLAN:
-            self.__dict__.pop("_one", None)
-            self.__dict__.pop("_plan_values", None)
-        super().__setattr__(name, value)
+    _watched = frozenset((*PLAN_PARAMS, "taxonomy"))  # not every estimator has the last
+
+    def _watched_changed(self) -> None:
+        """A parameter was set, by `set_params` or by assignment."""
+        for name in ("_one", "_plan_values"):  # they were made for the parameters of before
+            self.__dict__.pop(name, None)
 
     def _going_on(self, n_rows: int | None, source: RowSource) -> tuple[SGDLearner, Plan]:
         """Learner and plan to learn on with.
