@@ -12,13 +12,14 @@ that run single tasks; those that know nothing but whole jobs (Spark) bring thei
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 __all__ = ["FAN_IN", "InProcess", "TaskEngine", "levels"]
 
 FAN_IN = 4
+MOST_LOSSES = 100  # of one result; then nobody will compute it
 Node = tuple[int, int]  # level and number
 Leaf = Callable[[int, Any, Any], Any]  # number of the block, the block, what is shared
 Fold = Callable[[list[Any], Any], Any]  # results in order, what is shared
@@ -77,6 +78,7 @@ class TaskEngine:
         root: Node = (len(widths) - 1, 0)
         running: dict[Any, Node] = {}
         done: dict[Node, Any] = {}
+        lost: Counter[Node] = Counter()
 
         def start(node: Node) -> None:
             level, number = node
@@ -105,6 +107,12 @@ class TaskEngine:
                 if node is None:
                     continue
                 if not is_there:
+                    lost[node] += 1
+                    if lost[node] > MOST_LOSSES:
+                        raise RuntimeError(
+                            f"a result was lost {lost[node]} times (level {node[0]}, number "
+                            f"{node[1]}): are its rows still there?"
+                        )
                     forget(node)
                     continue
                 done[node] = token

@@ -62,3 +62,8 @@ def test_few_results_wait_in_one_process():
     )
     assert total.size == 256
     assert max(most) <= 4 * FAN_IN
+
+
+def test_a_result_that_is_always_lost_is_given_up():
+    with pytest.raises(RuntimeError, match="lost 101 times"):
+        Unreliable(0, lose=1.0).reduce(leaf, [1, 2], fold, "b")
