@@ -106,7 +106,7 @@ KERNEL = [
     ("binary", {}),
     ("binary", {"nu": 0.2, "schedule": "inverse_sqrt"}),
     ("binary", {"nu": 0.2, "budget": 10}),
-    ("binary", {"nu": losses.NuTrick(0.3, epsilon0=0.5, eta0=0.2)}),
+    ("binary", {"nu": losses.NuTrick(0.3, epsilon0=0.5, eta0=0.2), "schedule": "smd"}),
     ("binary", {"schedule": osvm.schedules.SMD(mu=0.2, eta_max=0.5)}),
     ("binary", {"kernel": "polynomial", "gamma": 0.5, "budget": None}),
     ("binary", {"kernel": "sigmoid", "fit_intercept": True, "record": True}),

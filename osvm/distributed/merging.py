@@ -1,7 +1,7 @@
 """`merge`: many models of one kind into one.
 
 What an estimator adds to its learner (labels, class counts, sigmoids, the resolved parameters)
-is merged here; weights in `osvm.linear.merging`, expansions in `osvm.kernel.buffer.merging`.
+is merged here; weights in `osvm.linear.merging`, expansions in `osvm.kernel.buffer.merge_machines`.
 The result enters an estimator by the door that model files use.
 
 Invariants

@@ -1,12 +1,18 @@
-"""A plugin for pytest: scikit-learn's tests see osvm's classes in `sklearn.svm`."""
+"""A plugin for pytest: scikit-learn's tests see osvm's classes in `sklearn.svm`.
+
+Importing this file changes nothing; only a pytest that was told to use it (``-p``) does.
+"""
 
 import pytest
-import sklearn.svm
 
-import osvm
 
-for _name in ("SVC", "SVR", "OneClassSVM"):
-    setattr(sklearn.svm, _name, getattr(osvm, _name))
+def pytest_configure(config):
+    import sklearn.svm
+
+    import osvm
+
+    for name in ("SVC", "SVR", "OneClassSVM"):
+        setattr(sklearn.svm, name, getattr(osvm, name))
 
 
 @pytest.fixture

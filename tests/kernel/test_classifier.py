@@ -26,7 +26,7 @@ def make_data(n=N, n_classes=3, seed=0):
 def make_model(**options):
     options = {
         "gamma": 0.2, "eta0": 0.2, "mu": 0.05, "reg": 1e-3, "budget": 50, "random_state": 0,
-        "schedule": "smd", "eviction": "fifo", **options,
+        "eviction": "fifo", **options,
     }  # fmt: skip
     names = ("mu", "decay", "eta_min", "eta_max", "eta0_intercept")
     smd = {name: options.pop(name) for name in names if name in options}

@@ -76,8 +76,7 @@ def test_a_precomputed_kernel_goes_on_with_its_rows():
 def test_average_is_the_mean_over_the_last_steps(epochs, outputs, schedule):
     X, y = make_data(90, outputs)
     options = {
-        "gamma": 0.3, "budget": None, "schedule": schedule, "eta0": 1.0, "reg": 1e-3,
-        "fit_intercept": True,
+        "gamma": 0.3, "budget": None, "schedule": schedule, "reg": 1e-3, "fit_intercept": True,
     }  # fmt: skip
     model = osvm.KernelClassifier(average=True, shuffle=False, epochs=epochs, **options)
     model.fit(X, y)
@@ -117,7 +116,7 @@ def test_the_unit_of_the_targets_does_not_matter(loss, schedule):
         part = osvm.losses.get(loss, **({width: 0.25 * unit} if width else {}))
         model = osvm.KernelRegressor(part, gamma=1.0, schedule=schedule, random_state=0)
         if schedule == "smd":
-            model.set_params(mu=0.0)  # the meta step has a unit of its own
+            model.set_params(schedule__mu=0.0)  # the meta step has a unit of its own
         results.append((model.fit(X, 1024.0 + unit * y).predict(X) - 1024.0) / unit)
         assert 1 - np.mean((results[-1] - y) ** 2) / y.var() > 0.5
     np.testing.assert_allclose(results[1], results[0], atol=1e-6)

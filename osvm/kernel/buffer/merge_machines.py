@@ -36,6 +36,7 @@ EVICTED = {
     "term": lambda machine, rows, A, k_self: k_self * _quadratic(machine, A),
     "change": lambda machine, rows, A, k_self: _change(machine, A),
 }
+EVICTED["merge"] = EVICTED["project"] = EVICTED["term"]  # and what goes is projected
 
 
 def merge_machines(
@@ -60,8 +61,6 @@ def merge_machines(
     for number, machine in enumerate(machines):
         _check_alike(first, machine, number)
     rule = first.state.eviction
-    if rule not in EVICTED:
-        raise ValueError(f"expansions with eviction={rule!r} cannot be merged")
     states = [machine.get_state() for machine in machines]
     rows, alpha, beta, extra = _concatenated(machines, states, shares, transfers)
     order = np.arange(len(alpha))
@@ -70,6 +69,8 @@ def merge_machines(
     if 0 <= budget < n:
         gram = np.square(first.kernel(rows, rows)) if rule == "change" else None
         order = _kept(size, gram, n, budget)
+        if rule in ("merge", "project"):
+            alpha, beta = _projected(first.kernel, rows, order, extra["k_self"], alpha, beta)
     rows, alpha, beta = rows[order], alpha[order], beta[order]
     scalars, arrays = states[0]
     start = base.get_state()[0] if base is not None else dict.fromkeys(_SUMS, 0.0)
@@ -174,6 +175,23 @@ def _change(machine: BufferMachine, A: Array) -> Array:
     kappa = machine.state.label_kernel
     change = A if kappa is None else A @ kappa
     return np.einsum("ij,ij->i", change, change)
+
+
+def _projected(
+    kernel: Any, rows: Any, order: Array, k_self: Array, *coefficients: Array
+) -> list[Array]:
+    """The coefficients with those of rows that go added to their nearest rows that stay."""
+    gone = np.setdiff1d(np.arange(rows.shape[0]), order)
+    values = np.asarray(kernel(rows[gone], rows[order]), np.float64)
+    # phi(x) loses k(x, z)^2 / k(z, z) of its square norm by going to z
+    nearest = np.argmax(np.square(values) / np.maximum(k_self[order], 1e-300), axis=1)
+    share = values[np.arange(len(gone)), nearest] / np.maximum(k_self[order[nearest]], 1e-300)
+    out = []
+    for given in coefficients:
+        made = given.copy()
+        np.add.at(made, order[nearest], share[:, None] * given[gone])
+        out.append(made)
+    return out
 
 
 def _kept(size: Array | None, gram: Array | None, n: int, budget: int) -> Array:
