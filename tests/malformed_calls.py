@@ -94,7 +94,7 @@ BAD_ONE = {
     "text": ("a", [1.0]), "column D": ([D], [1.0]), "column -1": ([-1], [1.0]),
     "nan": ([0], [np.nan]), "inf": ([0], [np.inf]), "lengths": ([0, 1], [1.0]),
     "halves": ([0.5], [1.0]),
-    "no values": ([0], None), "deep": ([[0]], [[1.0]]), "dict of text": ({"a": "b"},),
+    "no values": ([0], None), "deep": ([[0]], [[1.0]]), "dict of None": ({"a": None},),
     "names and numbers": ({"a": 1.0, 3: 1.0},),
     "dict nan": ({0: np.nan},), "dict column D": ({D: 1.0},), "dict huge": ({10**30: 1.0},),
     "dict text value": ({0: "a"},), "None": (None,), "number": (3.0,), "objects": ([None], [1.0]),

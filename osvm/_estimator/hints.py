@@ -66,6 +66,11 @@ def with_hints(init: Callable[..., None]) -> Any:
 
 
 def _hint(word: str, known: list[str]) -> str:
+    instead, elsewhere = _WORDS.get(word, ((), ""))
+    found = [name for name in instead if name in known]
+    if found:
+        text = f"; use {' or '.join(found)}"
+        return f"{text} ({elsewhere})" if elsewhere else text
     for name, module in PARTS.items():
         if name not in known:
             continue
@@ -75,11 +80,6 @@ def _hint(word: str, known: list[str]) -> str:
                 call = f"{type(parts.get(part)).__name__}({word}=...)" if part != "python" else ""
                 where = module.removeprefix("osvm.")
                 return f"; it belongs to a part: {name}={where}.{call}, or {name}__{word}"
-    instead, elsewhere = _WORDS.get(word, ((), ""))
-    found = [name for name in instead if name in known]
-    if found:
-        text = f"; use {' or '.join(found)}"
-        return f"{text} ({elsewhere})" if elsewhere else text
     if elsewhere:
         return f": {elsewhere}"
     close = difflib.get_close_matches(word, known, 1)

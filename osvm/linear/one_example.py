@@ -110,9 +110,9 @@ class OneExample:
         float, or an array with one score per class where there are several
         """
         if type(x) is dict and _has_names(x):
+            x, values = self._tokenizer_of(x).columns_of(x)
             if "t_" not in self.__dict__:
                 return 0.0
-            x, values = self._tokenizer_of(x).columns_of(x)
         answer = one_row.score(self, x, values)
         if answer is None:
             row = self._row_to_predict(x, values)
@@ -140,9 +140,9 @@ class OneExample:
             For names, a classifier that has learnt nothing answers None, a regressor 0.
         """
         if type(x) is dict and _has_names(x):
+            x, values = self._tokenizer_of(x).columns_of(x)
             if "t_" not in self.__dict__:
                 return None if self._one_target == "label" else 0.0
-            x, values = self._tokenizer_of(x).columns_of(x)
         if self._one_target == "label":
             answer = one_row.classify(self, x, values)
             if answer is not None:
@@ -170,9 +170,9 @@ class OneExample:
             Empty for names when the model has learnt nothing.
         """
         if type(x) is dict and _has_names(x):
+            x, values = self._tokenizer_of(x).columns_of(x)
             if "t_" not in self.__dict__:
                 return {}
-            x, values = self._tokenizer_of(x).columns_of(x)
         shares = self.predict_proba(self._row_to_predict(x, values))  # type: ignore[attr-defined]
         return dict(zip(self.classes_.tolist(), shares[0].tolist()))  # type: ignore[attr-defined]
 

@@ -93,7 +93,7 @@ LONG = {
     "novelty": (lambda: osvm.LinearNovelty(epochs=FOREVER), None),
     "label sets": (lambda: osvm.MultilabelClassifier(epochs=FOREVER), SETS),
     "kernel": (lambda: osvm.KernelClassifier(epochs=FOREVER, budget=99, gamma=0.1), LABELS),
-    "recipe ol_svm": (lambda: recipes.ol_svm(epochs=FOREVER, gamma=0.1), LABELS),
+    "recipe ol_svm": (lambda: recipes.ol_svm(max_iter=FOREVER, gamma=0.1), LABELS),
     "one_pass_search": (None, _search),
     "partial_fit": (None, _stream),
     "kernel scores": (None, _scores),

@@ -356,7 +356,7 @@ def test_a_fit_lets_others_read_the_old_model():
     X, y = rows(0), np.arange(N) % 3
     during = []
 
-    def look(model, epoch):
+    def look(copied, epoch):
         # another thread, which the callback waits for
         gather([lambda: during.append(model.predict(X))])
 
