@@ -135,8 +135,11 @@ class OnlineEstimator(Locked, BaseEstimator):
         """
         known = self.__dict__
         name = type(self).__name__
-        if "tokenizer_" in known and not reset and validate.are_documents(X):
-            X = known["tokenizer_"].transform(X)
+        if "tokenizer_" in known:
+            if reset:  # a tokenizer that came before the first fit is of this X
+                self._is_refit = "t_" in known
+            elif validate.are_documents(X):
+                X = known["tokenizer_"].transform(X)
         if reset or "n_features_in_" not in known:
             return validate.check_X(X, estimator_name=name, allow_empty=allow_empty)
         names = validate.feature_names(X)
@@ -152,8 +155,10 @@ class OnlineEstimator(Locked, BaseEstimator):
         names = validate.feature_names(X)
         self.n_features_in_ = source.n_features
         tokenizer = self.__dict__.get("tokenizer_")
-        if tokenizer is not None and tokenizer.n_features != source.n_features:
-            del self.tokenizer_
+        is_refit = self.__dict__.pop("_is_refit", False)
+        if tokenizer is not None and (is_refit or tokenizer.n_features != source.n_features):
+            del self.tokenizer_  # these columns are not the ones it makes
+            self.__dict__.pop("_input", None)
         if names is not None:
             self.feature_names_in_ = names
         elif "feature_names_in_" in self.__dict__:

@@ -270,10 +270,11 @@ def _open_other(X: Any, name: str) -> tuple[RowSource, Any]:
     """Anything that is neither exactly a CSR matrix nor exactly an ndarray."""
     if sp.issparse(X):
         return _open_sparse(X, name)
-    if isinstance(X, str | bytes):
+    if isinstance(X, str | bytes) or are_documents(X):
+        what = f"the text {X[:20]!r}" if isinstance(X, str | bytes) else "a list of texts"
         raise ValueError(
-            f"Expected 2D array, got the text {X[:20]!r} instead. Turn texts into numbers first, "
-            "e.g. with a vectorizer."
+            f"Expected 2D array, got {what} instead. Turn texts into numbers first, e.g. with "
+            "make_pipeline(osvm.stream.HashingTokenizer(), ...)."
         )
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(

@@ -1,8 +1,9 @@
 """`merge`: many models of one kind into one.
 
 What an estimator adds to its learner (labels, class counts, sigmoids, the resolved parameters)
-is merged here; weights in `osvm.linear.merging`, expansions in `osvm.kernel.buffer.merge_machines`.
-The result enters an estimator by the door that model files use.
+is merged here; weights in `osvm.linear.merging`, expansions in
+`osvm.kernel.buffer.merge_machines`.  The result enters an estimator by the door that model
+files use.
 
 Invariants
 - the models that go in are not changed;
@@ -115,7 +116,18 @@ def merge(models: Sequence[Any], base: Any = None, weights: Any = "rows") -> Any
     merged._set_state(*state)
     if isinstance(merged, KernelEstimator):
         merged._machine.state.refresh()
+    if any("tokenizer_" in model.__dict__ for model in models):
+        merged.tokenizer_ = _merged_tokenizer(models, base)
     return merged
+
+
+def _merged_tokenizer(models: list[Any], base: Any) -> Any:
+    """It has counted the documents of all parts, and those of the base once."""
+    first, *others = (model.__dict__.get("tokenizer_") for model in models)
+    if first is None or any(other is None for other in others):
+        raise ValueError("only some of the models hold a tokenizer: they have other columns")
+    start = None if base is None else base.__dict__.get("tokenizer_")
+    return copy.deepcopy(first).merge(*others, base=start)
 
 
 # ---------------------------------------------------------------------- checks

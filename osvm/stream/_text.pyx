@@ -294,7 +294,7 @@ cdef class TermHasher:
             target = np.asarray(view)
             if add:
                 total = target[columns].astype(np.int64) + frequencies
-                target[columns] = np.minimum(total, 2**32 - 1)
+                target[columns] = np.clip(total, 0, 2**32 - 1)
             else:
                 target[:] = 0
                 target[columns] = frequencies

@@ -322,19 +322,35 @@ class HashingTokenizer(BaseEstimator):
 
     # ------------------------------------------------------------------- state
 
-    def merge(self, *others: HashingTokenizer) -> HashingTokenizer:
+    def merge(
+        self, *others: HashingTokenizer, base: HashingTokenizer | None = None
+    ) -> HashingTokenizer:
         """Count what other tokenizers with the same parameters have counted.
+
+        Parameters
+        ----------
+        *others : HashingTokenizer
+        base : HashingTokenizer, optional
+            That all of them went on from: its documents count once.
 
         Returns
         -------
         self
         """
         mine = self.config()
-        for other in others:
+        start = [] if base is None else [base]
+        for other in [*others, *start]:
             if other.config() != mine:
                 raise ValueError("only tokenizers with the same parameters can be merged")
+        if any(other.n_documents_ < one.n_documents_ for other in others for one in start):
+            raise ValueError("a tokenizer has counted fewer documents than the base")
         for other in others:
             self.hasher.set_counts(other.n_documents_, *other.hasher.get_counts(), add=True)
+            for one in start:
+                columns, counts = one.hasher.get_counts()
+                self.hasher.set_counts(
+                    -one.n_documents_, columns, -counts.astype(np.int64), add=True
+                )
             self.hasher.set_terms(*other.hasher.get_terms())
         return self
 

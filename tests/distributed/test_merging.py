@@ -1,5 +1,6 @@
 """`osvm.merge` against the mean of weights and the sum of counts, written out."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import osvm
+from osvm.stream import HashingTokenizer
 
 rng = np.random.default_rng(5)
 N, D = 360, 9
@@ -417,3 +419,33 @@ def test_names_of_columns_must_agree():
     with pytest.raises(ValueError, match="part 1 and part 0 differ in the names"):
         osvm.merge(parts)
     assert list(osvm.merge(parts[:1] * 2).feature_names_in_) == list("abc")
+
+
+def test_models_of_text_count_the_documents_of_all_parts():
+    """And those of the model they went on from once."""
+    texts = ["good film", "bad film", "good plot", "bad plot and bad film", "fine film", "good"]
+    y = np.array([1, 0, 1, 0, 1, 1])
+
+    def trained(start, rows):
+        model = (
+            copy.deepcopy(start) if start is not None else osvm.LinearClassifier(random_state=0)
+        )
+        if start is None:
+            model.tokenizer_ = HashingTokenizer(bits=10)
+        documents = [texts[i] for i in rows]
+        X = model.tokenizer_.partial_fit(documents).transform(documents)
+        return model.partial_fit(X, y[rows], classes=[0, 1])
+
+    base = trained(None, [0, 1])
+    parts = [trained(base, [2, 3]), trained(base, [4, 5])]
+    merged = osvm.merge(parts, base=base)
+    whole = HashingTokenizer(bits=10).fit(texts)
+    assert merged.tokenizer_.n_documents_ == 6
+    for ours, want in zip(merged.tokenizer_.hasher.get_counts(), whole.hasher.get_counts()):
+        np.testing.assert_array_equal(ours, want)
+    assert set(merged.predict(["good film", "bad plot"]).tolist()) <= {0, 1}
+    alone = osvm.merge([trained(None, [0, 1]), trained(None, [2, 3])])
+    assert alone.tokenizer_.n_documents_ == 4
+    del parts[1].tokenizer_
+    with pytest.raises(ValueError, match="only some of the models hold a tokenizer"):
+        osvm.merge(parts)

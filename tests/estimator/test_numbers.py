@@ -1,4 +1,4 @@
-"""Inputs from 1e-300 to 1e300, regularizers from 1e-12 to 1e6, 10^9 shrinkages.
+"""Inputs from 1e-300 to 1e300, regularizers from 1e-12 to 1e6, long shrinkage.
 
 What comes out is finite and right to the tolerance stated here, or an error says what to do.
 """
@@ -90,7 +90,7 @@ def test_regularizers_of_any_size_follow_the_equations(reg, schedule):
 
 @pytest.mark.parametrize("factor", [1.0 - 1e-9, 1.0 - 1e-6, 0.5])
 def test_many_shrinkages_keep_their_digits(factor):
-    """As many as make 10^9 shrinkages by 1 - 1e-9: a power, folds included, to 1e-6."""
+    """2,000 calls, each with the factor of `count` shrinkages, folds included, to 1e-6."""
     v = np.array([1.0, -2.0, 3.0])
     w = ScaledVector(3, np.float64)
     w.set_array(v)

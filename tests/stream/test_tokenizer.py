@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_stream import murmur3, streamed, tfidf
 
+import osvm
 from osvm.stream import HashingTokenizer, TextReader
 from osvm.stream.tokenizer import ENGLISH
 
@@ -280,3 +281,19 @@ def test_a_transformer_as_scikit_learn_wants_it():
     assert pipeline.fit(texts, y).predict(["good", "bad"]).tolist() == ["pos", "neg"]
     grid = GridSearchCV(pipeline, {"hashingtokenizer__tf": ["log", "count"]}, cv=2)
     assert grid.fit(texts, y).best_score_ == 1.0
+
+
+def test_a_refit_on_other_columns_forgets_the_tokenizer(tmp_path):
+    """It would turn text into columns that the new weights know nothing of."""
+    texts, y = ["good film", "bad film", "good plot", "bad plot"] * 5, [1, 0, 1, 0] * 5
+    model = osvm.LinearClassifier(random_state=0)
+    model.tokenizer_ = HashingTokenizer(bits=8)
+    model.fit(model.tokenizer_.fit_transform(texts), y).save(tmp_path / "m.osvm")
+    model = osvm.load(tmp_path / "m.osvm")
+    assert model.predict(["good film", "bad plot"]).tolist() == [1, 0]
+    with pytest.raises(ValueError, match="row 3"):
+        model.fit(np.where(np.arange(20)[:, None] == 3, np.nan, np.ones((20, 256))), y)
+    assert model.predict(["good film", "bad plot"]).tolist() == [1, 0]  # a failed fit keeps it
+    model.fit(np.random.default_rng(0).normal(size=(20, 256)), y)
+    with pytest.raises(ValueError, match="got a list of texts"):
+        model.predict(["good film"])
