@@ -5,7 +5,7 @@
 
 Each case runs once for osvm and for every installed peer that it makes sense for, in a process
 of its own with a limit of time and memory.  The results are kept in
-asv_bench/papers/results/reliability.json, and the table of doc/guide/reliability.rst is made
+asv_bench/reliability.json, and the table of doc/guide/reliability.rst is made
 from them.  What a peer does is told in its own words: the error it raises, what it returned, or
 how the process ended.
 """
@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "asv_bench" / "papers" / "results" / "reliability.json"
+RESULTS = ROOT / "asv_bench" / "reliability.json"
 TABLE = ROOT / "doc" / "guide" / "reliability_table.inc"
 SECONDS, MEMORY = 20, 4 << 30
 N, D = 60, 12

@@ -115,8 +115,10 @@ def test_bags_of_text(client):
     bag = db.from_sequence(zip(texts, labels), npartitions=4)
     model = osvm.dask.fit(make(), bag, tokenizer=words, rounds=2, client=client)
     assert model.t_ == 600
-    X_text = osvm.stream.HashingTokenizer(**words).transform(texts)
+    X_text = osvm.stream.HashingTokenizer(idf=False, **words).transform(texts)
     assert model.score(X_text, labels) == 1.0
+    with pytest.raises(ValueError, match="counted no documents"):
+        osvm.dask.fit(make(), bag, tokenizer={"idf": True}, client=client)
     only = db.from_sequence(texts, npartitions=4)
     answer = osvm.dask.predict(model, only, tokenizer=words).compute()
     assert np.array_equal(answer, model.predict(X_text))

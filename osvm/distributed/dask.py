@@ -67,7 +67,8 @@ def fit(
         The current one by default; without any, dask's own scheduler computes the blocks and
         this process learns them.
     tokenizer : HashingTokenizer or dict of its parameters, optional
-        For bags of text.
+        For bags of text; ``idf=False`` unless it is given.  One with idf must have counted
+        documents before (`HashingTokenizer.fit`, or `merge` of what workers counted).
     **options
         See `osvm.distributed.Options`: classes, rounds (5), tol, checkpoint, resume,
         validation, patience, read, verbose.
@@ -195,8 +196,13 @@ def to_blocks(X: Any, y: Any = None, sample_weight: Any = None, tokenizer: Any =
         words = (
             tokenizer
             if isinstance(tokenizer, HashingTokenizer)
-            else HashingTokenizer(**(tokenizer or {}))
+            else HashingTokenizer(**{"idf": False, **(tokenizer or {})})
         )
+        if words.idf and not words.n_documents_:
+            raise ValueError(
+                "the tokenizer has counted no documents, which idf=True needs: call its fit, or "
+                "use idf=False"
+            )
     joined = dask.delayed(_joined, pure=False)
     return [joined(x, t, w, words) for x, t, w in zip(*columns)]
 

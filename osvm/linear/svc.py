@@ -309,7 +309,9 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
         scores = rows @ self.coef_.T
         if sp.issparse(scores):
             scores = scores.toarray()
-        scores = np.asarray(scores, dtype=np.float64) + self.intercept_
+        with np.errstate(over="ignore"):  # named by `check_scores`
+            scores = np.asarray(scores, dtype=np.float64) + self.intercept_
+        scores = validate.check_scores(np.ascontiguousarray(scores))
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> Array:
