@@ -152,7 +152,7 @@ FAULTS = [
           "buf.p = dec * decay * buf.p + eta_reg * buf.a", "tests/kernel"),
     Fault("columns of a replaced row are not patched", "osvm/kernel/buffer/expansion.pxd",
           "    memcpy(old, new, m * size)\n", "", "tests/kernel"),
-    Fault("validity check after a cached fit", "osvm/kernel/cached/learner.py",
+    Fault("validity check after a cached fit", "osvm/kernel/fixed_set.py",
           "        if not largest < LARGEST:", "        if False:",
           "tests/files/test_saved_models.py -k coefficients"),
     # ---------------------------------------------------------------- threads
