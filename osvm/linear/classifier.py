@@ -60,7 +60,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     project : bool or float, default False
         Keep ``||w|| <= 1/sqrt(reg)``, or within the given radius.
     average : bool or int, default False
-        Predict with the average of all iterates, or of those from this example on.
+        Predict with the average of the iterates after each step: all of them with True (or
+        0), or without those of the first `average` examples.  1 leaves out the iterate
+        after the first example, and so is not True.
     batch_size : int or "full", default 1
         Examples whose gradients are averaged for one step; "full" is all of them.
     normalize : bool, default False
