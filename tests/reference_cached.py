@@ -198,8 +198,8 @@ def alma_linear(X, y, epochs, p, slack, margin=None, step=None):
 class Lasvm:
     """PROCESS and REPROCESS on an active set; g = y - f without the bias."""
 
-    def __init__(self, K, y, C, tau):
-        self.K, self.y, self.tau = K, y, tau
+    def __init__(self, K, y, C, tau, admit_all=False):
+        self.K, self.y, self.tau, self.admit_all = K, y, tau, admit_all
         self.low, self.high = np.minimum(0, C * y), np.maximum(0, C * y)
         self.alpha = np.zeros(len(y))
         self.active = []
@@ -252,9 +252,8 @@ class Lasvm:
         if i is None or j is None:
             self.active.append(k)
             return
-        if self.gradient(i) - self.gradient(j) <= self.tau:
-            return
-        self.active.append(k)
+        if self.gradient(i) - self.gradient(j) > self.tau or self.admit_all:
+            self.active.append(k)
         self.step(i, j)
 
     def reprocess(self):

@@ -14,6 +14,8 @@ keeps to two orders:
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -163,6 +165,32 @@ class OnlineEstimator(Locked, BaseEstimator):
             self.feature_names_in_ = names
         elif "feature_names_in_" in self.__dict__:
             del self.feature_names_in_
+
+    def _learn_pieces(self, rows: list[int], n: int, learn: Callable[[int, int], Any]) -> None:
+        """Learn rows 0 .. n-1 in pieces that begin at 0 and at `rows`; all of them or none.
+
+        A label starts at the row that brings it, wherever the stream is cut, so a call that
+        brings labels learns the rows before them first.  `_detach` is told to give the model
+        parts of its own, which an error throws away; its message counts the rows of a piece.
+        """
+        before, start = dict(self.__dict__), 0
+        try:
+            self._detach()
+            for start, stop in zip([0, *rows], [*rows, n]):
+                learn(start, stop)
+        except BaseException as error:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            if len(error.args) == 1 and isinstance(error.args[0], str):
+                offset = start
+                error.args = (
+                    re.sub(r"\brow (\d+)", lambda m: f"row {int(m[1]) + offset}", error.args[0]),
+                )
+            raise
+
+    def _detach(self) -> None:
+        """Replace what learning changes in place by a copy."""
+        raise NotImplementedError
 
     def _check_fitted(self) -> None:
         """Raise scikit-learn's `NotFittedError` (or its stand-in) before the first fit."""

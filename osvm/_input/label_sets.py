@@ -73,6 +73,15 @@ class LabelSets:
             raise ValueError(f"Y has {len(index)} labels; there must be 1 to {MAX_LABELS}")
         return index
 
+    def row_of(self) -> Array:
+        """The row of each label."""
+        return np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))
+
+    def between(self, start: int, stop: int) -> LabelSets:
+        """The labels of some rows."""
+        ends = self.ends[start : stop + 1]
+        return LabelSets(self.flat[ends[0] : ends[-1]], ends - ends[0], self.width)
+
     def membership(self, codes: Array, n_labels: int) -> Any:
         """Rows by labels, 0 and 1; columns can be taken quickly."""
         ones = np.ones(len(codes), np.int64)

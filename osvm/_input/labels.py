@@ -59,6 +59,11 @@ class LabelIndex:
         self._sorted: Any = None
 
     @classmethod
+    def empty(cls) -> LabelIndex:
+        """Index of no label."""
+        return cls(np.empty(0))
+
+    @classmethod
     def of(cls, y: npt.NDArray[Any]) -> LabelIndex:
         """Index of the distinct labels of y, sorted."""
         return cls(_unique(y))
@@ -98,6 +103,23 @@ class LabelIndex:
         fresh = _unique(np.asarray(y)[codes < 0])
         index = LabelIndex(_joined(self.classes, fresh))
         return index, index.encode(y)
+
+    def entries(self, y: npt.NDArray[Any], row_of: npt.NDArray[Any] | None = None) -> list[int]:
+        """The rows, in order, in which a label that is not here appears for the first time.
+
+        `row_of` gives the row of each entry of y; without it they are rows themselves.
+        """
+        codes, _ = self._find(y)
+        new = np.flatnonzero(codes < 0)
+        fresh = y[new]
+        if fresh.dtype.kind == "O":
+            first: dict[Any, int] = {}
+            for place, label in zip(new.tolist(), fresh.tolist()):
+                first.setdefault(label, place)
+            places = np.array(list(first.values()), dtype=np.intp)
+        else:
+            places = new[np.unique(fresh, return_index=True)[1]]
+        return sorted(set((places if row_of is None else row_of[places]).tolist()))
 
     def decode(self, codes: Any) -> npt.NDArray[Any]:
         """Labels of codes."""

@@ -325,6 +325,11 @@ def are_documents(X: Any) -> bool:
     return isinstance(first, str | bytes)
 
 
+def rows_between(X: Any, rows: Any, start: int, stop: int) -> Any:
+    """Some rows of X, which `check_X` gave as `rows`; a data frame stays one, with its names."""
+    return rows[start:stop] if feature_names(X) is None else X[start:stop]
+
+
 def feature_names(X: Any) -> npt.NDArray[Any] | None:
     """Column names of a data frame when all are strings; None otherwise.
 

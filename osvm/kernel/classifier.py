@@ -17,6 +17,7 @@ from osvm._estimator.compat import ClassifierMixin
 from osvm._input import validate
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.batch import Batch
+from osvm.kernel.buffer.machine import copy_machine
 
 __all__ = ["KernelClassifier"]
 
@@ -228,6 +229,12 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     ) -> KernelClassifier:
         """Learn from these rows once, in their order.
 
+        Cutting a stream into other blocks gives the same scores of each label: a label that
+        was not seen before makes the model grow at its own row.  `classes_` holds the labels
+        of `classes`, or else of the first call, sorted, then others as they came.  A loss
+        that compares classes takes the first in that order of two whose scores are equal.
+        With a matrix for `label_kernel` the first call must name or hold all labels.
+
         Parameters
         ----------
         X : array, CSR matrix or data frame, shape (n, d)
@@ -249,6 +256,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
             if y is None:
                 raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
             labels = validate.check_y_classes(y, source.n_rows, estimator_name=name)
+            weight = validate.check_sample_weight(sample_weight, source.n_rows)
             index = known.get("_index")
             if classes is not None:
                 expected = LabelIndex.of(validate.check_y_classes(classes, estimator_name=name))
@@ -256,28 +264,70 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
                     index = expected
                 elif set(expected.classes.tolist()) - set(index.classes.tolist()):
                     index, _ = index.grown(expected.classes)
-            if index is None:
-                index = LabelIndex.of(labels)
-                codes = index.encode(labels)
-            elif classes is not None:
-                codes = index.encode(labels)
-            else:
-                index, codes = index.grown(labels)
-            weight = validate.check_sample_weight(sample_weight, source.n_rows)
-            balance = known.get("_balance")
-            if self.class_weight is not None:
-                if self.class_weight == "balanced":
-                    by_row, balance = (balance or RunningBalance()).weigh(codes, len(index))
-                    weight = by_row if weight is None else weight * by_row
-                else:
-                    by_class = resolve_class_weight(self.class_weight, index, strict=False)
-                    assert by_class is not None
-                    weight = by_class[codes] if weight is None else weight * by_class[codes]
-            batch = Batch(source, rows, "classify", labels=codes, weights=weight, index=index)
-            self._learn(X, batch, reset=False)
-            if balance is not None:
-                self._balance = balance
+                index.encode(labels)  # labels outside of `classes` are an error
+            wide, codes = (LabelIndex.empty() if index is None else index).grown(labels)
+            new = [] if wide is index else self._new_label_rows(index, labels)
+            if not new:
+                self._learn_labels(X, (source, rows), codes, weight, wide)
+                return self
+            is_first = index is None
+
+            def learn(start: int, stop: int) -> None:
+                piece = self._check_X(validate.rows_between(X, rows, start, stop))[0]
+                own, some = labels[start:stop], None if weight is None else weight[start:stop]
+                now = known.get("_index")
+                now, own_codes = (LabelIndex.empty() if now is None else now).grown(own)
+                self._learn_labels(X, (piece, rows), own_codes, some, now)
+
+            self._learn_pieces(new, source.n_rows, learn)
+            if is_first:
+                self._sort_labels()
             return self
+
+    def _learn_labels(
+        self, X: Any, given: tuple[Any, Any], codes: Array, weight: Array | None, index: LabelIndex
+    ) -> None:
+        """Rows whose new labels, if any, begin with the first; `given` as `Batch` has it."""
+        balance = self.__dict__.get("_balance")
+        if self.class_weight is not None:
+            if self.class_weight == "balanced":
+                by_row, balance = (balance or RunningBalance()).weigh(codes, len(index))
+                weight = by_row if weight is None else weight * by_row
+            else:
+                by_class = resolve_class_weight(self.class_weight, index, strict=False)
+                assert by_class is not None
+                weight = by_class[codes] if weight is None else weight * by_class[codes]
+        batch = Batch(*given, "classify", labels=codes, weights=weight, index=index)
+        self._learn(X, batch, reset=False)
+        if balance is not None:
+            self._balance = balance
+
+    def _new_label_rows(self, index: LabelIndex | None, labels: Array) -> list[int]:
+        """Rows after the first at which the model must grow; usually none."""
+        if not (self.label_kernel is None or isinstance(self.label_kernel, str)):
+            return []  # the matrix tells the number of labels
+        if index is not None:
+            return [row for row in index.entries(labels) if row]
+        # two classes share a score, unless the loss compares the scores of all
+        shared = 1 if isinstance(losses.get(self.loss), losses.MultiLoss) else 2
+        return LabelIndex.empty().entries(labels)[shared:]
+
+    def _detach(self) -> None:
+        if "_machine" in self.__dict__:
+            self._machine = copy_machine(self._machine)
+
+    def _sort_labels(self) -> None:
+        """Labels in sorted order, and the outputs with them."""
+        order = np.argsort(self.classes_, kind="stable")
+        self._set_index(LabelIndex(self.classes_[order]))
+        state, kernel = self._machine.state, self._machine.state.label_kernel
+        if kernel is not None:
+            kernel = kernel[np.ix_(order, order)]
+        state.grow_outputs(np.eye(len(order))[:, order], kernel, 0.0)
+        self._machine._plan = None  # it names outputs by their numbers
+        balance = self.__dict__.get("_balance")
+        if balance is not None:
+            self._balance = RunningBalance(balance.counts[order])
 
     # -------------------------------------------------------------- prediction
 

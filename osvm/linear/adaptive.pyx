@@ -991,6 +991,16 @@ cdef class AdaptiveLearner(Learner):
         wide.set_state(scalars, arrays | {"cells": cells, "offsets": offsets})
         return wide
 
+    def reordered(self, order):
+        """A copy whose output k is output order[k] of this one."""
+        copied = self.copy()
+        scalars, arrays = self.get_state()
+        cells = arrays["cells"]
+        cells[:, self.header:] = self._planes()[:, :, order].reshape(self.n_features, -1)
+        copied.set_state(scalars, arrays | {
+            "offsets": np.ascontiguousarray(self.offsets[:, order])})
+        return copied
+
     def candidate_state(self, Py_ssize_t g):
         """(scalars, arrays) of one group, for `set_state` of a learner with its setting alone."""
         cdef Py_ssize_t flags = self.groups[g].step.flags

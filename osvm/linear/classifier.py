@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from osvm import losses
+from osvm import losses, schedules
 from osvm._estimator.base import (
     LabelIndex,
     RunningBalance,
@@ -27,6 +27,7 @@ from osvm.linear.plan import Plan, resolve_plan
 from osvm.linear.scores import Platt
 from osvm.linear.state import _STATE
 from osvm.linear.training import Examples
+from osvm.schedules import SMD
 from osvm.taxonomy import Taxonomy
 
 __all__ = ["LinearClassifier", "encode_targets"]
@@ -59,7 +60,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     project : bool or float, default False
         Keep ``||w|| <= 1/sqrt(reg)``, or within the given radius.
     average : bool or int, default False
-        Predict with the average of all iterates, or of those from this example on.
+        Predict with the average of the iterates after each step: all of them with True (or
+        0), or without those of the first `average` examples.  1 leaves out the iterate
+        after the first example, and so is not True.
     batch_size : int or "full", default 1
         Examples whose gradients are averaged for one step; "full" is all of them.
     normalize : bool, default False
@@ -214,8 +217,13 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     ) -> LinearClassifier:
         """Learn from the next rows of a stream, in their order.
 
-        Cutting a stream into other blocks gives the same model bit for bit.  A
-        label that was not seen before makes the model grow.
+        Cutting a stream into other blocks gives the same scores of each label bit for
+        bit: a label that was not seen before makes the model grow at its own row, with an
+        output that starts at zero.  `classes_` holds the labels of `classes`, or else of the
+        first call, sorted, then others as they came.  A loss that compares classes takes the
+        first in that order of two whose scores are exactly equal, and softmax adds up in
+        it, which rounds otherwise: name `classes` where that matters.  ``schedule="smd"``
+        cannot grow; there all labels of the first call start with its first row.
 
         Parameters
         ----------
@@ -251,7 +259,22 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             index.classes.tolist()
         ):
             index, _ = index.grown(validate.check_y_classes(classes))
-        index, codes = index.grown(labels)
+        seen, (index, codes) = index, index.grown(labels)
+        is_first = "_index" not in known
+        if rows_of_new := self._new_label_rows(seen, index, labels, classes):
+            self._learn_pieces(
+                rows_of_new,
+                source.n_rows,
+                lambda start, stop: self._learn_labels(
+                    validate.rows_between(X, rows, start, stop),
+                    labels[start:stop],
+                    classes if start == 0 else None,
+                    None if weight is None else weight[start:stop],
+                ),
+            )
+            if is_first:
+                self._sort_labels()
+            return self
         balance = known.get("_balance") or RunningBalance()
         if self.class_weight is not None:
             check_class_weight(self.class_weight)
@@ -273,6 +296,33 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             self._changed()
         self._index, self._balance = index, balance
         return self
+
+    def _new_label_rows(
+        self, seen: LabelIndex, index: LabelIndex, labels: Array, classes: Any
+    ) -> list[int]:
+        """Rows after the first at which the model must grow; usually none."""
+        if "_index" in self.__dict__:
+            return [row for row in seen.entries(labels) if row] if seen is not index else []
+        if classes is not None or len(index) <= 2 or isinstance(schedules.get(self.schedule), SMD):
+            return []
+        return LabelIndex.empty().entries(labels)[2:]  # the first two share a score
+
+    def _detach(self) -> None:
+        if "_learner" in self.__dict__:
+            self._learner = self._learner.copy()
+
+    def _sort_labels(self) -> None:
+        """Labels in sorted order, and the outputs with them."""
+        order = np.argsort(self._index.classes, kind="stable")
+        self._index = index = LabelIndex(self._index.classes[order])
+        self._learner = self._learner.reordered(order)
+        if self._plan.delta is not None:
+            self._plan = dataclasses.replace(self._plan, delta=self._distances(index))
+            self._learner.set_parts(*self._plan.specs())
+        if self._platt is not None:
+            self._platt = Platt.from_state(self._platt.state[order], len(order))
+        if len(self._balance.counts):
+            self._balance = RunningBalance(self._balance.counts[order])
 
     def _stream_learner(
         self, source: RowSource, rows: Any, index: LabelIndex

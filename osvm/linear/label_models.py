@@ -95,12 +95,19 @@ class LabelModels:
 
     def with_labels(self, n_labels: int, source: RowSource) -> LabelModels:
         """A wider copy: the present labels, then new ones whose stream begins here."""
-        new = n_labels - len(self.plans)
         plan = _shared(self.plans[0]).for_stream(source)
-        plans = self.plans + [plan] * new
+        return self._wider([plan] * (n_labels - len(self.plans)))
+
+    def copy(self) -> LabelModels:
+        """An independent copy."""
+        return self._wider([])
+
+    def _wider(self, new_plans: list[Plan]) -> LabelModels:
+        new = len(new_plans)
+        plans = self.plans + new_plans
         seen = np.append(self.block.seen, np.zeros(new))
         averaged = np.append(self.block.averaged, np.zeros(new))
-        block = _block(plans, self.block.weights.with_outputs(n_labels), seen, averaged)
+        block = _block(plans, self.block.weights.with_outputs(len(plans)), seen, averaged)
         self.block.grow(block)
         balances = self.balances + [RunningBalance() for _ in range(new)]
         return LabelModels(plans, block, balances, self.rng)

@@ -568,3 +568,12 @@ cdef class SGDLearner(Learner):
             wide.model.touched_all = self.model.touched_all
             wide.model.pending, wide.model.batch_bound = self.model.pending, self.model.batch_bound
         return wide
+
+    def reordered(self, order):
+        """A copy whose output k is output order[k] of this one; for several outputs."""
+        copied = self.copy()
+        scalars, arrays = self.get_state()
+        copied.set_state(scalars, {
+            name: array if name == "touched" else np.ascontiguousarray(array[..., order])
+            for name, array in arrays.items()})
+        return copied

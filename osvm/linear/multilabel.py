@@ -246,6 +246,11 @@ tol, shuffle, random_state, probability
     ) -> MultilabelClassifier:
         """Learn from the next rows of a stream, in their order.
 
+        Cutting a stream into other blocks gives the same scores of each label bit for bit: a
+        label that was not seen before is learnt from its own row on.  `classes_` holds the
+        labels of `classes`, or else of the first call, sorted, then others as they came.  A
+        label that comes widens the weights of all: name `classes` when there are many.
+
         Parameters
         ----------
         X : CSR matrix, array or data frame, shape (n, d)
@@ -260,49 +265,96 @@ tol, shuffle, random_state, probability
         self
         """
         with self._lock.changing():
-            known = self.__dict__
             source, rows = self._open(X)
             sets = LabelSets.of(y, source.n_rows)
-            index = known.get("_index")
-            if index is None:
-                index = (
-                    sets.new_index() if classes is None else LabelIndex.of(label_array(classes))
+            weight = None
+            if sample_weight is not None:
+                weight = validate.check_sample_weight(
+                    sample_weight, source.n_rows, allow_zero=True
                 )
+            index = self.__dict__.get("_index")
+            is_first = index is None
+            if index is None:
+                if classes is not None:
+                    index = LabelIndex.of(label_array(classes))
+                else:
+                    index = LabelIndex.empty() if sets.width is None else sets.new_index()
             elif classes is not None:
                 index, _ = index.grown(label_array(classes))
             if sets.width is not None and sets.width > len(index):
                 raise ValueError(
                     f"Y has {sets.width} columns where the model has {len(index)} labels"
                 )
-            index, codes = index.grown(sets.flat) if len(sets.flat) else (index, sets.flat)
-            if not 0 < len(index) <= MAX_LABELS:
-                raise ValueError(f"{len(index)} labels; there must be 1 to {MAX_LABELS}")
-            joined = self._stream_joined(source, rows, len(index))
-            models: list[LinearClassifier] = []
-            before = known.get("t_", 0)
-            if joined is not None:
-                weight = None
-                if sample_weight is not None:
-                    weight = validate.check_sample_weight(
-                        sample_weight, source.n_rows, allow_zero=True
-                    )
-                start, is_present = joined.block.seen.max(), known.get("_joined") is joined
-                try:
-                    joined.learn(
-                        source, (sets.ends, np.ascontiguousarray(codes, np.int32)), weight
-                    )
-                except KeyboardInterrupt:  # all labels have learnt the same rows
-                    if is_present:
-                        self.t_ = before + int(joined.block.seen.max() - start)
-                    raise
-            else:
-                models = self._learn_apart(rows, sets.membership(codes, len(index)), sample_weight)
-            self._set_features(X, source)
-            self._index = index
-            self._keep_models(joined, models)
-            self._keep_plan_values()
+            wide, codes = index.grown(sets.flat) if len(sets.flat) else (index, sets.flat)
+            if not 0 < len(wide) <= MAX_LABELS:
+                raise ValueError(f"{len(wide)} labels; there must be 1 to {MAX_LABELS}")
+            if wide is index:
+                self._learn_sets(X, source, rows, sets, codes, index, weight)
+                return self
+            new = index.entries(sets.flat, sets.row_of())
+
+            def learn(start: int, stop: int) -> None:
+                own = sets.between(start, stop)
+                now = index if start == 0 else self.__dict__.get("_index", index)
+                if not len(now) + len(own.flat):  # rows before the first label tell nothing
+                    return
+                now, codes = now.grown(own.flat) if len(own.flat) else (now, own.flat)
+                piece, some = self._open(validate.rows_between(X, rows, start, stop))
+                own_weight = None if weight is None else weight[start:stop]
+                self._learn_sets(X, piece, some, own, codes, now, own_weight)
+
+            before = self.__dict__.get("t_", 0)
+            self._learn_pieces([row for row in new if row], source.n_rows, learn)
             self.t_ = before + source.n_rows
+            if is_first and classes is None:
+                self._sort_labels()
             return self
+
+    def _learn_sets(
+        self,
+        X: Any,
+        source: RowSource,
+        rows: Any,
+        sets: LabelSets,
+        codes: Array,
+        index: LabelIndex,
+        weight: Array | None,
+    ) -> None:
+        """Rows whose new labels, if any, begin with the first."""
+        known = self.__dict__
+        joined = self._stream_joined(source, rows, len(index))
+        models: list[LinearClassifier] = []
+        before = known.get("t_", 0)
+        if joined is not None:
+            start, is_present = joined.block.seen.max(), known.get("_joined") is joined
+            try:
+                joined.learn(source, (sets.ends, np.ascontiguousarray(codes, np.int32)), weight)
+            except KeyboardInterrupt:  # all labels have learnt the same rows
+                if is_present:
+                    self.t_ = before + int(joined.block.seen.max() - start)
+                raise
+        else:
+            models = self._learn_apart(rows, sets.membership(codes, len(index)), weight)
+        self._set_features(X, source)
+        self._index = index
+        self._keep_models(joined, models)
+        self._keep_plan_values()
+        self.t_ = before + source.n_rows
+
+    def _detach(self) -> None:
+        known = self.__dict__
+        joined: LabelModels | None = known.get("_joined")
+        if joined is not None:
+            self._joined = joined.copy()
+        elif "_models" in known:
+            self._models = copy.deepcopy(self._models)
+
+    def _sort_labels(self) -> None:
+        """Labels in sorted order, and their models with them."""
+        order = np.argsort(self._index.classes, kind="stable")
+        self._index = LabelIndex(self._index.classes[order])
+        models = [self._label_models()[k] for k in order]
+        self._keep_models(*self._restored(models, self._joined is not None))
 
     def _stream_joined(self, source: RowSource, rows: Any, n_labels: int) -> LabelModels | None:
         """The models for the next block in one pass; None where they learn one by one."""

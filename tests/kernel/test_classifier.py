@@ -336,7 +336,7 @@ def test_weights_scale_the_loss():
     rows = make_model(loss="hinge", mu=0.0)
     rows.partial_fit(X, y, sample_weight=np.where(y == 0, 2.0, 1.0))
     np.testing.assert_array_equal(plain.decision_function(X), rows.decision_function(X))
-    whole = make_model(class_weight="balanced").partial_fit(X, y)
+    whole = make_model(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
     parts = make_model(class_weight="balanced")
     for i in range(0, N, 7):
         parts.partial_fit(X[i : i + 7], y[i : i + 7], classes=[0, 1])

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import reference_cached as ref
 
+import osvm
 from kernel.test_sequential import close, problem
+from osvm import solvers
 from osvm.kernel.cached.columns import Columns
 from osvm.kernel.cached.working_sets import BlockSolver, Lasvm, grow_together, solve_together
 
@@ -138,12 +140,13 @@ def test_a_class_with_one_row_or_none():
 # ----------------------------------------------------------------------- LASVM
 
 
+@pytest.mark.parametrize("admit_all", [False, True])
 @pytest.mark.parametrize("C", [0.2, 5.0])
-def test_lasvm_matches_its_reference(C):
+def test_lasvm_matches_its_reference(C, admit_all):
     _, y, K, epochs = problem(100)
-    naive = ref.Lasvm(K, y, C, 1e-3)
+    naive = ref.Lasvm(K, y, C, 1e-3, admit_all)
     naive.learn(epochs[:0], finish=False)
-    fast = Lasvm(columns_of(K), y, np.full(100, C), 1e-3)
+    fast = Lasvm(columns_of(K), y, np.full(100, C), 1e-3, admit_all=admit_all)
     rng = np.random.default_rng(5)
     for _ in range(2):
         order = rng.permutation(100)
@@ -162,6 +165,29 @@ def test_lasvm_matches_its_reference(C):
     close(fast.outputs, K @ fast.alpha)
     assert fast.gap <= 1e-8
     assert fast.finish(1e-8) == 0
+
+
+def test_lasvm_admitted_violators_only():
+    differ = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((60, 2)), rng.choice([-1.0, 1.0], 60)
+        X[:, 0] += y
+        few, every = (
+            osvm.SVC(
+                solver=solvers.LaSvm(admit=admit, finish=False, shuffle=False),
+                C=0.1,
+                gamma=0.05,
+                max_iter=2,
+            )
+            .fit(X, y)
+            .decision_function(X)
+            for admit in ("violators", "all")
+        )
+        differ += not np.allclose(few, every, rtol=0, atol=1e-6)
+    assert differ > 0
+    with pytest.raises(ValueError, match="admit must be 'violators' or 'all'"):
+        osvm.SVC(solver=solvers.LaSvm(admit="some")).fit(X, y)
 
 
 @pytest.mark.parametrize("C", [0.5, 10.0])

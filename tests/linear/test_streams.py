@@ -68,7 +68,7 @@ def clone(model):
 def test_state_and_pickle_resume_bit_for_bit():
     X, y = problem(13, 3)
     for template in STREAMED:
-        whole = clone(template).partial_fit(X, y)
+        whole = clone(template).partial_fit(X, y, classes=range(3))
         first = clone(template).partial_fit(X[:23], y[:23], classes=range(3))
         twin = clone(template)
         twin._set_state(*first._get_state())
@@ -118,7 +118,8 @@ def test_new_labels_with_an_open_mini_batch(old):
     """The sums of the open batch stay with their outputs; the new one has none."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 4)), np.arange(30) % old
-    model = osvm.LinearClassifier(batch_size=7, reg=0.1).partial_fit(X, y)
+    model = osvm.LinearClassifier(batch_size=7, reg=0.1)
+    model.partial_fit(X, y, classes=np.arange(old))
     assert model._learner.pending_examples == 2
     known = osvm.LinearClassifier(batch_size=7, reg=0.1)
     known.partial_fit(X, y, classes=np.arange(old + 1))

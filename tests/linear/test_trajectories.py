@@ -47,11 +47,11 @@ def test_pegasos_follows_its_reference(form, whole, project):
     follow(recipes.pegasos(0.25, project), FORMATS[form](X), y, expected, BOTH)
 
 
-@pytest.mark.parametrize("start", [0, 20])
-def test_averages_follow_their_reference(start):
+@pytest.mark.parametrize("average", [True, 0, 1, 20])
+def test_averages_leave_out_as_many_iterates_as_they_say(average):
     X, y = problem(1)
     path = reference.online_svm(X, signs(y), 0.25, True)
-    average = True if start == 0 else start
+    start = 0 if average is True else average
     mean = reference.average_of_iterates(path, start)
     follow(recipes.pegasos(0.25, average=average), sp.csr_matrix(X), y, path, BOTH, mean)
 

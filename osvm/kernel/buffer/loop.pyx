@@ -11,13 +11,16 @@ Invariants
 - z after the update at x needs no second pass over the buffer: it is
   dec decay z(x) - eta (reg f(x) + k(x, x) kappa (xi + decay chi)).
 - sigma of the nu-trick is -1 on a margin violation and 0 otherwise, for every loss.
+- Where a decision hangs by rounding (two scores, or a score and its margin, closer than
+  CLOSE of their size), the scores are summed anew, slot by slot from zero: values that are
+  equal are then equal however the stream is cut into blocks, and the first label wins.
 - Nothing changes when a score is not finite: the loop stops before that example.
 """
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport exp, fabs
+from libc.math cimport INFINITY, exp, fabs
 from libc.stdint cimport int32_t
 
-from osvm.kernel.buffer.buffer cimport N_VICTIMS, Buffer, kappa_dot, kappa_times
+from osvm.kernel.buffer.buffer cimport N_VICTIMS, Buffer, kappa_dot, kappa_times, read_real
 from osvm.kernel.buffer.expansion cimport (
     buffer_accumulate, buffer_insert, buffer_shrink, sums_fill,
 )
@@ -49,6 +52,7 @@ cdef enum Task:
 TASKS = {"classify": TASK_CLASSIFY, "regress": TASK_REGRESS, "novelty": TASK_NOVELTY}
 
 # Numbers of one run: what the parameters say, and what is learnt beside f.
+cdef double CLOSE = 1e-9        # summing anew changes nothing but rounding: it may be generous
 cdef double LARGEST = 1e150     # of offsets and their step sizes; saved states are held to it
 
 
@@ -105,6 +109,69 @@ cdef double count_error(const Learner *l, Py_ssize_t K, const double *score, Py_
     return 0.0 if best == label else 1.0
 
 
+cdef bint is_close_call(const Learner *l, Py_ssize_t K, const double *score,
+                        Py_ssize_t label) noexcept nogil:
+    """Whether rounding may decide who is the rival, the prediction or a violation."""
+    cdef Py_ssize_t k
+    cdef double size = fabs(l.epsilon), value, shift
+    cdef double top = -INFINITY, second = -INFINITY         # of the scores
+    cdef double worst = -INFINITY, next_worst = -INFINITY   # with the margins that rivals have
+    if l.task == TASK_REGRESS:
+        return False
+    for k in range(K):
+        if fabs(score[k]) > size:
+            size = fabs(score[k])
+    size *= CLOSE
+    if not loss_is_multi(l.loss):
+        for k in range(K):
+            value = fabs(score[k])
+            if value <= size or fabs(value - l.epsilon) <= size:
+                return True
+    for k in range(K):
+        shift = 0.0 if k == label else l.epsilon
+        if l.loss.kind == LOSS_GRAPH_HINGE:
+            shift = l.epsilon * l.loss.delta[label * l.loss.n_labels + k]
+        if score[k] > top:
+            second = top
+            top = score[k]
+        elif score[k] > second:
+            second = score[k]
+        value = score[k] + shift
+        if value > worst:
+            next_worst = worst
+            worst = value
+        elif value > next_worst:
+            next_worst = value
+    return top - second <= size or worst - next_worst <= size
+
+
+cdef void sum_anew(Buffer *buf, Py_ssize_t t) noexcept nogil:
+    """The sums of A of column t, from the slots in their order."""
+    cdef Py_ssize_t s, k, K = buf.K, n = buf.block.n
+    cdef double value
+    for k in range(K):
+        buf.block.fa[k * n + t] = 0.0
+    for s in range(buf.store.n):
+        value = read_real(buf.block.kv, buf.store.f64, s * n + t)
+        for k in range(K):
+            buf.block.fa[k * n + t] += buf.A[s * K + k] * value
+
+
+cdef double read_scores(const Learner *l, Buffer *buf, Py_ssize_t t, double *f,
+                        double *score) noexcept nogil:
+    """f and the scores of column t, and the sum of these."""
+    cdef Py_ssize_t k, K = buf.K, n = buf.block.n
+    cdef double *alpha = l.work + 3 * K
+    cdef double total = 0.0
+    for k in range(K):
+        alpha[k] = buf.a * buf.block.fa[k * n + t]
+    kappa_times(buf.kappa, K, alpha, f)
+    for k in range(K):
+        score[k] = f[k] + l.b[k]
+        total += score[k]
+    return total
+
+
 cdef bint can_step_offset(const Learner *l, Py_ssize_t K, const double *xi, double eta,
                           double pull) noexcept nogil:
     """Whether offset and margin stay in range; (53)-(55) and (59)-(61) without the change."""
@@ -137,18 +204,17 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     cdef double *add = l.work + 7 * K
     cdef double value, gv, eta, dec, fg, fz, pi, sq_f, pull, error, prediction = 0.0, old, y
     cdef double k_self = buf.tile.k_self[t]
-    cdef double reg = l.reg, decay = l.decay, xi_f = 0.0, chi_f = 0.0, total = 0.0
+    cdef double reg = l.reg, decay = l.decay, xi_f = 0.0, chi_f = 0.0, total
     cdef bint any_xi = False
     # prediction and loss
-    for k in range(K):
-        xi[k] = buf.a * buf.block.fa[k * n + t]
-        chi[k] = buf.p * buf.block.fa[k * n + t] + buf.q * buf.block.fb[k * n + t]
-    kappa_times(buf.kappa, K, xi, f)
+    total = read_scores(l, buf, t, f, score)
+    if is_close_call(l, K, score, label):
+        sum_anew(buf, t)
+        total = read_scores(l, buf, t, f, score)
     if buf.trace:
+        for k in range(K):
+            chi[k] = buf.p * buf.block.fa[k * n + t] + buf.q * buf.block.fb[k * n + t]
         kappa_times(buf.kappa, K, chi, z)
-    for k in range(K):
-        score[k] = f[k] + l.b[k]
-        total += score[k]
     y = target
     if l.task == TASK_CLASSIFY:
         y = 1.0 if label == 1 else -1.0

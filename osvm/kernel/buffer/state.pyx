@@ -224,7 +224,8 @@ cdef class KernelState:
         one, inner products are computed anew.
         """
         cdef Py_ssize_t K = transfer.shape[1]
-        plain = self.label_kernel is None and label_kernel is None
+        # labels in another order have the inner products they had
+        plain = self.buf.K == K or (self.label_kernel is None and label_kernel is None)
         fresh = ~np.any(transfer != 0, axis=0)
         for name in ("A", "B"):
             self._arrays[name] = np.ascontiguousarray(self._arrays[name] @ transfer)

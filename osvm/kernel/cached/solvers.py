@@ -465,20 +465,29 @@ class LaSvm(CachedSolver):
         machine's solution; over the active set, as published; or none.  True is "all".
     shuffle : bool
         Visit the rows in a new random order in each pass.
+    admit : "violators" or "all"
+        Which rows PROCESS lets into the active set: those that make a step with an active
+        row, or every row, as Bordes et al. (2005) print it.
     """
 
     name: ClassVar[str] = "lasvm"
     takes: ClassVar[frozenset[str]] = frozenset({"C", "tol"})
     finish: bool | str = "all"
     shuffle: bool = True
+    admit: str = "violators"
 
     def _check(self) -> None:
+        if self.admit not in ("violators", "all"):
+            raise ValueError(f"admit must be 'violators' or 'all', got {self.admit!r}")
         if self.finish not in (True, False, "all", "active"):
             raise ValueError("finish must be 'all', 'active' or False")
 
     def solve(self, task: Task) -> Fit:
         columns = task.columns(self.dtype)
-        machines = [Lasvm(columns, y, task.upper(), task.tol) for y in task.Y]
+        machines = [
+            Lasvm(columns, y, task.upper(), task.tol, admit_all=self.admit == "all")
+            for y in task.Y
+        ]
         everywhere = self.finish in (True, "all")
         most = 1 if task.max_iter == -1 else task.max_iter
         made, changed, good = 0, 1, everywhere

@@ -448,10 +448,13 @@ cdef class Lasvm:
         Largest |alpha| of each row.
     tau : float
         A pair violates when its gradients differ by more.
+    admit_all : bool
+        Let every row into the active set, as Bordes et al. print it, not violators alone.
     """
 
     cdef readonly Columns columns
     cdef readonly object y, upper, alpha, outputs
+    cdef bint admit_all
     cdef double[::1] yv, uv, av, ov
     cdef Py_ssize_t[::1] active
     cdef unsigned char[::1] inside
@@ -461,8 +464,9 @@ cdef class Lasvm:
     cdef readonly double tau, b, gap
     cdef readonly bint finished        # did the finishing step reach its tolerance?
 
-    def __init__(self, Columns columns, y, upper, double tau=1e-3):
+    def __init__(self, Columns columns, y, upper, double tau=1e-3, *, bint admit_all=False):
         self.columns = columns
+        self.admit_all = admit_all
         self.y = np.ascontiguousarray(y, dtype=np.float64)
         self.upper = np.ascontiguousarray(upper, dtype=np.float64)
         if self.y.shape != (columns.n,) or self.upper.shape != (columns.n,):
@@ -630,7 +634,7 @@ cdef class Lasvm:
         return 0
 
     cdef int process(self, const Py_ssize_t *rows, Py_ssize_t ahead) except -1 nogil:
-        """Let rows[0] into the active set if it violates together with an active row."""
+        """A step on rows[0] if it violates together with an active row, which admits it."""
         cdef Py_ssize_t k = rows[0], i = self.up, j = self.down
         if self.inside[k]:
             return 0
@@ -638,11 +642,12 @@ cdef class Lasvm:
             i = k
         else:
             j = k
-        if i >= 0 and j >= 0 and not self.violates(k):
-            return 0
         if i >= 0 and j >= 0:
-            self.prepare(rows, ahead)
-            self.step(i, j)
+            if self.violates(k):
+                self.prepare(rows, ahead)
+                self.step(i, j)
+            elif not self.admit_all:
+                return 0
         self.active[self.n_active] = k
         self.inside[k] = 1
         self.n_active += 1
