@@ -20,16 +20,23 @@ Array = npt.NDArray[Any]
 class LinearRegressor(RegressorMixin, OneScore):
     """Linear regression that learns one example at a time.
 
-    Minimises ``reg/2 ||w||² + mean loss(y, w.x + b)``.
+    Minimises ``mean loss(y, w.x + b)``, and ``reg/2 ||w||²`` with it where `reg` or `C` is given.
 
     Parameters
     ----------
-    loss : str or object, default "epsilon_insensitive"
-        "epsilon_insensitive", "huber", "squared", or a loss of your own.  Give
-        parameters through an object: ``losses.Huber(delta=1.5)``.
-    reg, C, schedule, eta0, project, average, batch_size, normalize, fit_intercept
-        As for :class:`LinearClassifier`.  With "squared" and the default schedule no step
-        goes beyond its example, however large the row.
+    loss : str or object, default "squared"
+        "squared", "huber", "epsilon_insensitive", or a loss of your own.  Give
+        parameters through an object: ``losses.Huber(delta=1.5)``.  The last two heed targets
+        that are far off no more than others; their `delta` and `epsilon` have the targets' unit.
+    schedule : str or object, default "auto"
+        With "auto" (:class:`osvm.schedules.Auto`) each feature has a rate of its own, in units
+        of the feature and of the targets' deviation, and predictions are those of an average
+        of the weights: nothing has to be scaled, in one pass and in `fit`.  Where `reg`, `C`,
+        `project`, `average`, `batch_size` or `n_jobs` ask for what that does not have, it is
+        "bottou".  Others as for :class:`LinearClassifier`.
+    reg, C, eta0, project, average, batch_size, normalize, fit_intercept
+        As for :class:`LinearClassifier`.  With "squared" and "bottou" no step goes beyond its
+        example, however large the row.
     epochs, tol, shuffle, random_state, warm_start, n_jobs, verbose, record, callback
         As for :class:`LinearClassifier`.
 
@@ -44,7 +51,7 @@ class LinearRegressor(RegressorMixin, OneScore):
     --------
     >>> import numpy as np, osvm
     >>> X = np.arange(20.0).reshape(-1, 1) / 20
-    >>> model = osvm.LinearRegressor("squared", reg=1e-4, epochs=200, random_state=0)
+    >>> model = osvm.LinearRegressor(epochs=20, random_state=0)
     >>> model.fit(X, 3 * X[:, 0] + 1).predict([[0.5]]).round(1).tolist()
     [2.5]
     """
@@ -55,11 +62,11 @@ class LinearRegressor(RegressorMixin, OneScore):
 
     def __init__(
         self,
-        loss: Any = "epsilon_insensitive",
+        loss: Any = "squared",
         *,
         reg: float | None = None,
         C: float | None = None,
-        schedule: Any = "bottou",
+        schedule: Any = "auto",
         eta0: float = 0.1,
         project: bool | float = False,
         average: bool | int = False,
