@@ -84,6 +84,7 @@ LINEAR_SVC = [
 ]
 REGRESSOR = [
     {},
+    {"loss": "epsilon_insensitive", "schedule": "bottou"},
     {"loss": "huber", "average": True, "schedule": "inverse_sqrt"},
     {"loss": "squared", "batch_size": "full"},
     {"loss": osvm.losses.get("huber", delta=0.3), "schedule": "smd"},

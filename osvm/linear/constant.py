@@ -26,6 +26,8 @@ Array = npt.NDArray[Any]
 _SCORED_ROWS = 4096
 # What is better than the constant: beyond doubt in other rows than its own, and at all.
 _CLEARLY, _AT_ALL = 0.95, 0.999
+# How many times as far as others a target may be off, and among how many.
+_FAR, _FEWEST_TARGETS = 1000.0, 20
 
 
 def warn_if_constant(
@@ -80,6 +82,23 @@ def warn_if_constant(
         ConvergenceWarning,
         stacklevel=stacklevel + 1,
     )
+
+
+def warn_if_far(targets: Array, stacklevel: int) -> None:
+    """Warn of a target that is far from all others, which the weights would follow."""
+    if len(targets) < _FEWEST_TARGETS:
+        return
+    off = np.abs(targets - np.median(targets))
+    k = int(off.argmax())
+    others = float((off.sum() - off[k]) / (len(off) - 1))
+    if off[k] > _FAR * others > 0.0:
+        warnings.warn(
+            f"target {k} is {targets[k]:.3g}, {off[k] / others:.1g} times as far from the "
+            "median as targets usually are, and the weights follow it: if it is an error, "
+            "remove or clip it",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def _constant_error(targets: Array, weight: Array | None = None) -> float:

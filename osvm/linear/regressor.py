@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from osvm._estimator.compat import RegressorMixin, with_callbacks
 from osvm._input import validate
+from osvm.linear.constant import warn_if_far
 from osvm.linear.one_score import OneScore
 from osvm.linear.plan import resolve_plan
 from osvm.linear.training import Examples
@@ -27,7 +28,7 @@ class LinearRegressor(RegressorMixin, OneScore):
     loss : str or object, default "squared"
         "squared", "huber", "epsilon_insensitive", or a loss of your own.  Give
         parameters through an object: ``losses.Huber(delta=1.5)``.  The last two heed targets
-        that are far off no more than others; their `delta` and `epsilon` have the targets' unit.
+        a little off less than "squared" does; `delta` and `epsilon` have the targets' unit.
     schedule : str or object, default "auto"
         With "auto" (:class:`osvm.schedules.Auto`) each feature has a rate of its own, in units
         of the feature and of the targets' deviation, and predictions are those of an average
@@ -106,6 +107,7 @@ class LinearRegressor(RegressorMixin, OneScore):
             plan = resolve_plan(self, source.n_rows)
             data = Examples(source, targets, weight)
             self._train((X, y, sample_weight), data, plan, (1, self._weight_dtype(rows)))
+            warn_if_far(targets, stacklevel=2)
             return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
@@ -128,6 +130,7 @@ class LinearRegressor(RegressorMixin, OneScore):
             targets = validate.check_y_regression(y, source.n_rows)
             weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
             self._learn_next(X, source, rows, targets, weight)
+            warn_if_far(targets, stacklevel=2)
         return self
 
     def predict(self, X: Any) -> Array:
