@@ -92,6 +92,7 @@ REGRESSOR = [
 ]
 NOVELTY = [
     {}, {"average": True, "batch_size": 5}, {"batch_size": "full"}, {"schedule": "adaptive"},
+    {"nu": 0.3, "reg": 0.01},
 ]  # fmt: skip
 MULTILABEL = [
     ("sets", {}),

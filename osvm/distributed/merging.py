@@ -254,6 +254,7 @@ def _split(state: State) -> tuple[dict[str, Any], State, Array | None]:
     scalars, arrays = state
     arrays = dict(arrays)
     arrays.pop("delta", None)
+    arrays.pop("recent", None)
     platt = arrays.pop("platt", None)
     return scalars, (scalars["learner"], arrays), platt
 
@@ -276,7 +277,8 @@ def _merge_linear(merged: Any, models: list[Any], base: Any, shares: Array) -> S
     def parts() -> Any:
         for number, model in enumerate(models):
             scalars, learner, platt = _split(_state(model))
-            if opened and scalars["reg"] != opened[0][0]["reg"]:
+            given = model.reg is not None or model.C is not None or "offset" not in scalars
+            if given and opened and scalars["reg"] != opened[0][0]["reg"]:
                 raise ValueError(
                     f"part {number} has learnt with reg={scalars['reg']!r}, part 0 with "
                     f"{opened[0][0]['reg']!r}: give reg, not C"
@@ -300,6 +302,10 @@ def _merge_linear(merged: Any, models: list[Any], base: Any, shares: Array) -> S
     if opened[0][1] is not None:
         states: Any = [platt for _, platt in opened]
         arrays["platt"] = merge_sigmoids(states, shares, sigmoids, outputs, n_out)
+    if "offset" in scalars:
+        scalars["offset"] = _mean([part["offset"] for part, _ in opened], shares)
+        if base is None:  # which each part has found from its rows
+            scalars["reg"] = _mean([part["reg"] for part, _ in opened], shares)
     if union is not None:
         scalars["classes"] = union.get_state()
         codes = [union.encode(index.classes).tolist() for index in indices]

@@ -259,7 +259,12 @@ def check_loss(model: Any, loss: Any) -> None:
 
 
 def resolve_plan(
-    model: Any, n_rows: int | None, delta: Array | None = None, trained: Plan | None = None
+    model: Any,
+    n_rows: int | None,
+    delta: Array | None = None,
+    trained: Plan | None = None,
+    *,
+    usual_reg: float | None = None,
 ) -> Plan:
     """Check every parameter of the model and turn them into parts and numbers.
 
@@ -272,6 +277,8 @@ def resolve_plan(
         Label distances, for the graph loss.
     trained : Plan, optional
         Of the model that learns on: it knows what an unchanged `C` or "full" was.
+    usual_reg : float, optional
+        Where neither `reg` nor `C` is given and steps depend on reg.
     """
     loss = losses.get(model.loss)
     if loss.task not in model._tasks:
@@ -282,7 +289,11 @@ def resolve_plan(
     if trained is not None and C is not None and C == trained.C:
         reg = resolve_reg(model.reg, None, None) if model.reg is not None else trained.reg
     else:
-        reg = 0.0 if auto else resolve_reg(model.reg, C, n_rows)
+        if usual_reg is None and model._error_kind == "novel" and trained is not None:
+            usual_reg = trained.reg
+        elif usual_reg is None or not isinstance(schedule, Bottou | InverseTime):
+            usual_reg = 0.0 if auto else 1e-4
+        reg = resolve_reg(model.reg, C, n_rows, default=usual_reg)
     eta0 = check_number("eta0", model.eta0, 0.0, low_open=True)
     check_integer("epochs", model.epochs, 1)
     if model.tol is not None:
