@@ -91,7 +91,7 @@ def test_a_saved_ring_is_checked():
     model = osvm.LinearNovelty().partial_fit(X)
     scalars, arrays = model._get_state()
     for recent in (np.zeros(3), np.full(1 + RECENT, np.nan), np.zeros(1 + RECENT)):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="recent"):
             osvm.LinearNovelty()._set_state(scalars, arrays | {"recent": recent})
     del scalars["offset"], arrays["recent"]
     old = osvm.LinearNovelty()
