@@ -18,5 +18,6 @@ class ConvergenceWarning(UserWarning):
     """A fit stopped short of what was asked for, or has learnt nothing.
 
     A solver that stops at its limit of epochs, short of its tolerance; a linear model that
-    is no better on its training rows than a constant answer.
+    is no better on its training rows than a constant answer; columns or targets of very
+    different size, which its steps do not suit.
     """

@@ -29,6 +29,7 @@ from osvm._parts.registry import Part, Registry, check_flag, check_number
 __all__ = [
     "SMD",
     "Adaptive",
+    "Auto",
     "Bottou",
     "CoinBetting",
     "Constant",
@@ -361,9 +362,40 @@ class CoinBetting(Schedule):
         return StepSpec(self.kind, alpha=self.alpha, flags=4 * self.tail)
 
 
+@dataclass(frozen=True)
+class Auto(Schedule):
+    """What suits the task: the default of :class:`osvm.LinearRegressor`.
+
+    Numbers are learnt with normalized :class:`Adaptive` steps and the average of the last half
+    to three quarters of the examples: neither the units of the features nor those of the
+    targets matter.
+
+    Notes
+    -----
+    Where a regularizer (`reg`, `C`), `project`, `average`, `batch_size` or threads of `fit` are
+    asked for, :class:`Bottou` is used.  `value(t)` returns the eta0 of the steps.
+    """
+
+    name: ClassVar[str] = "auto"
+    kind: ClassVar[int] = 7
+
+    def spec(
+        self,
+        *,
+        reg: float | None = None,
+        C: float | None = None,
+        eta0: float | None = None,
+        t0: float | None = None,
+    ) -> StepSpec:
+        return NUMBERS.spec()
+
+
+#: What `Auto` is for numbers.
+NUMBERS = Adaptive(eta0=2.0, normalized=True)
+
 _REGISTRY: Registry[Schedule] = Registry(
     "schedule",
-    [InverseTime, Bottou, InverseSqrt, Kecman, Constant, SMD, Adaptive, CoinBetting],
+    [InverseTime, Bottou, InverseSqrt, Kecman, Constant, SMD, Adaptive, CoinBetting, Auto],
 )
 
 

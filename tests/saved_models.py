@@ -84,6 +84,7 @@ LINEAR_SVC = [
 ]
 REGRESSOR = [
     {},
+    {"loss": "epsilon_insensitive", "schedule": "bottou"},
     {"loss": "huber", "average": True, "schedule": "inverse_sqrt"},
     {"loss": "squared", "batch_size": "full"},
     {"loss": osvm.losses.get("huber", delta=0.3), "schedule": "smd"},
@@ -91,6 +92,7 @@ REGRESSOR = [
 ]
 NOVELTY = [
     {}, {"average": True, "batch_size": 5}, {"batch_size": "full"}, {"schedule": "adaptive"},
+    {"nu": 0.3, "reg": 0.01},
 ]  # fmt: skip
 MULTILABEL = [
     ("sets", {}),

@@ -24,6 +24,7 @@ CASES = [
     (schedules.SMD(eta0=0.3, per_coordinate=True), lambda t: np.full_like(t, 0.3)),
     (schedules.Adaptive(eta0=0.3, mirror=True, forget=0.9), lambda t: np.full_like(t, 0.3)),
     (schedules.CoinBetting(alpha=3.0), np.zeros_like),
+    (schedules.Auto(), lambda t: np.full_like(t, 2.0)),
 ]
 TIMES = np.concatenate([np.arange(1.0, 30.0), [1e6, 1e12, 2.0**53]])
 
@@ -79,7 +80,9 @@ def test_kinds_are_those_of_the_header():
     enum = text.split("cdef enum StepKind:")[1].split("cdef struct")[0]
     numbers = {name.lower(): int(n) for name, n in re.findall(r"STEP_(\w+) = (\d+)", enum)}
     assert numbers.pop("smd_coordinate") == schedules.SMD(1.0, per_coordinate=True).spec().kind
-    assert numbers == {schedule.name: schedule.kind for schedule, _ in CASES}
+    kinds = {schedule.name: schedule.kind for schedule, _ in CASES}
+    assert kinds.pop("auto") == kinds["adaptive"]  # what it stands for
+    assert numbers == kinds
 
 
 def test_first_pegasos_step_cancels_the_model_exactly():

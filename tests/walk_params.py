@@ -18,7 +18,7 @@ VALUES = [
     None, True, False, 0, 1, 5, -1, 0.5, 1e-3, "full", "balanced", "hinge", "softmax", "logistic",
     "squared", "multiclass_hinge", "graph_hinge", "smd", "constant", "inverse_time", "bottou",
     "dual", "sgd", "buffer", "ol_svm", "linear", "rbf", "term", "fifo", "merge", "nonsense",
-    object(), osvm.schedules.SMD(per_coordinate=True), "adaptive", "coin_betting",
+    object(), osvm.schedules.SMD(per_coordinate=True), "adaptive", "coin_betting", "auto",
     osvm.schedules.Adaptive(normalized=True),
 ]  # fmt: skip
 REFUSED = (ValueError, TypeError, AttributeError, FloatingPointError)

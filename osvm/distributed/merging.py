@@ -29,6 +29,7 @@ from osvm.linear import MultilabelClassifier
 from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import SGDLearner
 from osvm.linear.merging import Outputs, merge_sigmoids, merge_states
+from osvm.linear.plan import is_chosen
 
 __all__ = ["comparable", "merge"]
 
@@ -250,12 +251,14 @@ def _flushed(model: Any) -> Any:
 def _state(model: Any) -> State:
     with model._lock:
         model = _flushed(model)
-        if isinstance(model, LinearEstimator) and not isinstance(model._learner, SGDLearner):
+        if not isinstance(model, LinearEstimator):
+            return model._get_state()
+        if not isinstance(model._learner, SGDLearner) and not is_chosen(model._plan):
             raise ValueError(
-                "models with schedule='smd' cannot be merged: their step sizes adapt to what "
-                "they have seen; use another schedule"
+                f"models with schedule={model._plan.schedule.name!r} cannot be merged: their step "
+                "sizes adapt to what they have seen; use another schedule"
             )
-        return model._get_state()
+        return model._get_plain_state()
 
 
 def _split(state: State) -> tuple[dict[str, Any], State, Array | None]:
@@ -263,6 +266,7 @@ def _split(state: State) -> tuple[dict[str, Any], State, Array | None]:
     scalars, arrays = state
     arrays = dict(arrays)
     arrays.pop("delta", None)
+    arrays.pop("recent", None)
     platt = arrays.pop("platt", None)
     return scalars, (scalars["learner"], arrays), platt
 
@@ -285,7 +289,8 @@ def _merge_linear(merged: Any, models: list[Any], base: Any, shares: Array) -> S
     def parts() -> Any:
         for number, model in enumerate(models):
             scalars, learner, platt = _split(_state(model))
-            if opened and scalars["reg"] != opened[0][0]["reg"]:
+            given = model.reg is not None or model.C is not None or "offset" not in scalars
+            if given and opened and scalars["reg"] != opened[0][0]["reg"]:
                 raise ValueError(
                     f"part {number} has learnt with reg={scalars['reg']!r}, part 0 with "
                     f"{opened[0][0]['reg']!r}: give reg, not C"
@@ -309,6 +314,10 @@ def _merge_linear(merged: Any, models: list[Any], base: Any, shares: Array) -> S
     if opened[0][1] is not None:
         states: Any = [platt for _, platt in opened]
         arrays["platt"] = merge_sigmoids(states, shares, sigmoids, outputs, n_out)
+    if "offset" in scalars:
+        scalars["offset"] = _mean([part["offset"] for part, _ in opened], shares)
+        if base is None:  # which each part has found from its rows
+            scalars["reg"] = _mean([part["reg"] for part, _ in opened], shares)
     if union is not None:
         scalars["classes"] = union.get_state()
         codes = [union.encode(index.classes).tolist() for index in indices]
@@ -334,7 +343,7 @@ def _mean(values: list[float], shares: Array) -> float:
 def _pending_dropped(base: Any) -> State:
     """The base's state; the parts have taken its open mini-batch on and closed it."""
     with base._lock:
-        scalars, arrays = base._get_state()
+        scalars, arrays = base._get_plain_state()
     scalars["learner"] = {**scalars["learner"], "pending": 0.0}
     return scalars, arrays
 

@@ -21,7 +21,7 @@ from osvm._estimator.progress import make_progress
 from osvm._estimator.threads import Team, resolve_jobs
 from osvm._input import validate
 from osvm._input.rows import RowSource
-from osvm.linear.constant import warn_if_constant
+from osvm.linear.constant import warn_if_constant, warn_if_unequal
 from osvm.linear.first_step import with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import OneExample
@@ -144,6 +144,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             raise interrupt
         if epochs is not None:
             epochs.close()
+        if not source.sparse:
+            warn_if_unequal(source, plan, stacklevel=3)
         figure = (
             learner.loss_sum - figures[0]
             if plan.error_kind == "absolute"

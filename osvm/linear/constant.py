@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from osvm._input.rows import RowSource
 from osvm.exceptions import ConvergenceWarning
-from osvm.linear.examples import take_rows
+from osvm.linear.examples import column_sizes, take_rows
 from osvm.linear.first_step import some_rows
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
 from osvm.linear.training import Examples
+from osvm.schedules import Adaptive, Auto, CoinBetting
 
 Array = npt.NDArray[Any]
 
@@ -26,6 +28,10 @@ Array = npt.NDArray[Any]
 _SCORED_ROWS = 4096
 # What is better than the constant: beyond doubt in other rows than its own, and at all.
 _CLEARLY, _AT_ALL = 0.95, 0.999
+# How many times as far as others a target may be off, and among how many.
+_FAR, _FEWEST_TARGETS = 1000.0, 20
+# How many times the smallest column the largest one may be, by so many rows.
+_UNEQUAL, _SIZED_ROWS = 1000.0, 64
 
 
 def warn_if_constant(
@@ -80,6 +86,41 @@ def warn_if_constant(
         ConvergenceWarning,
         stacklevel=stacklevel + 1,
     )
+
+
+def warn_if_far(targets: Array, stacklevel: int) -> None:
+    """Warn of a target that is far from all others, which the weights would follow."""
+    if len(targets) < _FEWEST_TARGETS:
+        return
+    off = np.abs(targets - np.median(targets))
+    k = int(off.argmax())
+    others = float((off.sum() - off[k]) / (len(off) - 1))
+    if off[k] > _FAR * others > 0.0:
+        warnings.warn(
+            f"target {k} is {targets[k]:.3g}, {off[k] / others:.1g} times as far from the "
+            "median as targets usually are, and the weights follow it: if it is an error, "
+            "remove or clip it",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def warn_if_unequal(X: RowSource, plan: Plan, stacklevel: int) -> None:
+    """Warn of dense columns of very different size, where the steps do not adapt to it."""
+    if X.sparse or isinstance(plan.schedule, Adaptive | CoinBetting | Auto):
+        return
+    sizes = column_sizes(X, np.linspace(0, X.n_rows - 1, min(X.n_rows, _SIZED_ROWS)).astype(int))
+    small, large = np.where(sizes > 0.0, sizes, np.inf).argmin(), sizes.argmax()
+    if sizes[large] > _UNEQUAL * sizes[small] > 0.0:
+        warnings.warn(
+            f"columns differ in size by more than {_UNEQUAL:g}: values of column {large} reach "
+            f"{sizes[large]:.3g}, those of column {small} {sizes[small]:.3g}, and steps of "
+            f"schedule {plan.schedule.name!r} suit one size: scale the columns "
+            "(sklearn.preprocessing.StandardScaler), or choose "
+            "schedule=schedules.Adaptive(normalized=True)",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def _constant_error(targets: Array, weight: Array | None = None) -> float:

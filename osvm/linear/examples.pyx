@@ -23,7 +23,7 @@ Invariants
 """
 import numpy as np
 
-from libc.math cimport floor
+from libc.math cimport fabs, floor
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from osvm._input.scan import largest_magnitude
@@ -33,7 +33,7 @@ from osvm._input.rows cimport RowSource
 from osvm.linear.learner cimport SGDLearner
 from osvm.linear.model cimport Options
 from osvm.linear.step_guard cimport bounded_at, bounded_sq_norm
-from osvm.core.rows cimport row_index, row_is_sorted, rows_get
+from osvm.core.rows cimport row_index, row_is_sorted, row_value, rows_get
 from osvm.core.typedefs cimport ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, Row, Step, value_t
 
 DEF_BLOCK = 16
@@ -277,6 +277,25 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True):
         taken = RowSource.csr(values, columns, ends, X.rows.n_features, factors)
     taken.largest = X.largest if X.largest >= 0.0 else largest_magnitude(taken)
     return taken, sq_norms
+
+
+def column_sizes(RowSource X, const int64_t[::1] rows):
+    """The largest |x| of each column in these rows of a dense matrix."""
+    cdef Py_ssize_t i, k
+    cdef double a
+    cdef Row row
+    if X.sparse or (len(rows) and not 0 <= min(rows) <= max(rows) < X.rows.n_rows):
+        raise ValueError("rows of a dense matrix are needed")
+    out = np.zeros(X.rows.n_features)
+    cdef double[::1] sizes = out
+    with nogil:
+        for i in range(rows.shape[0]):
+            rows_get(&X.rows, rows[i], &row)
+            for k in range(row.count):
+                a = fabs(row_value(&row, k))
+                if a > sizes[k]:
+                    sizes[k] = a
+    return out
 
 
 def sq_norm(RowSource X, Py_ssize_t i):

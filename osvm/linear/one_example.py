@@ -229,9 +229,13 @@ class OneExample:
             return False
         return True
 
-    # What a target is ("label", "number" or "none"), and what is taken off a score.
+    # What a target is ("label", "number" or "none").
     _one_target: str
-    _one_offset: float = 0.0
+
+    @property
+    def _one_offset(self) -> float:
+        """What is taken off a score."""
+        return 0.0
 
     def _make_one(self) -> None:
         """The fast path for later calls, where there is none or an old one."""
@@ -250,6 +254,7 @@ class OneExample:
                 self._one_target == "none",
                 plan.average_from >= 0,
                 plan.curvature,
+                known.get("_recent"),
             )
 
     def _row_to_predict(self, x: Any, values: Any) -> sp.csr_matrix:

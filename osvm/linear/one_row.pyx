@@ -186,6 +186,8 @@ cdef class OneByOne:
         Predict with the average.
     curvature : float
         Of the loss, where a step may not go beyond its example; else 0.
+    recent : array, optional
+        A count, and a ring of scores that get those of the examples after their steps.
     """
     cdef readonly Learner learner
     cdef readonly object index
@@ -195,9 +197,10 @@ cdef class OneByOne:
     cdef bint averaged
     cdef double curvature
     cdef double[::1] scratch        # zeros, with a curvature; for learning
+    cdef double[::1] recent
 
     def __init__(self, Learner learner, index, bint novelty, bint averaged,
-                 double curvature=0.0):
+                 double curvature=0.0, recent=None):
         self.learner = learner
         self.index = index
         self.codes = None if index is None else index._lookup
@@ -206,6 +209,7 @@ cdef class OneByOne:
         self.averaged = averaged
         self.curvature = curvature
         self.scratch = np.zeros(learner.n_features) if curvature > 0.0 else None
+        self.recent = recent
 
     cdef inline Py_ssize_t n_features(self) noexcept:
         return self.learner.n_features
@@ -237,11 +241,23 @@ cdef class OneByOne:
             if not open_example(&example, x, values, self.n_features()):
                 return False
             status = self.step(&example, target, label)
+            if status == 0 and self.recent is not None:
+                self.keep_score(&example)
         finally:
             close_example(&example)
         if status:
             raise_status(self.learner.loss_spec, status, 0)
         return True
+
+    cdef inline void keep_score(self, Example *example) noexcept:
+        cdef Row row
+        cdef double work, score
+        cdef Py_ssize_t n = self.recent.shape[0] - 1
+        rows_get(&example.rows, 0, &row)
+        self.learner._score_row(&row, self.averaged, &work, &score)
+        if isfinite(score):
+            self.recent[1 + <Py_ssize_t> self.recent[0] % n] = score
+            self.recent[0] += 1.0
 
     cdef inline int step(self, Example *example, double target, int32_t label) noexcept:
         cdef SGDLearner plain
@@ -331,6 +347,8 @@ def learn(model, x, values, y):
         known["t_"] = <int64_t> one.learner._seen()
         if "_frozen" in known:
             del known["_frozen"]
+        if one.recent is not None:
+            known.pop("_offset", None)
         return True
     finally:
         lock.end_write(True)

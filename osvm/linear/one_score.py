@@ -17,6 +17,10 @@ Array = npt.NDArray[Any]
 class OneScore(LinearEstimator):
     """What regression and novelty detection share."""
 
+    def _stream_reg(self, source: RowSource) -> float | None:
+        """The regularizer of a stream that begins with these rows; None for the usual one."""
+        return None
+
     def _learn_next(
         self, X: Any, source: RowSource, rows: Any, targets: Array, weight: Array | None
     ) -> None:
@@ -24,7 +28,7 @@ class OneScore(LinearEstimator):
         if "_learner" in self.__dict__:
             learner, plan = self._going_on(None, source)
         else:
-            plan = resolve_plan(self, None).for_stream(source)
+            plan = resolve_plan(self, None, usual_reg=self._stream_reg(source)).for_stream(source)
             learner = plan.learner(source.n_features, 1, self._weight_dtype(rows))
         self._learn_block(learner, plan, Examples(source, targets, weight))
         if self.__dict__.get("_learner") is learner:

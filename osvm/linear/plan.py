@@ -31,7 +31,16 @@ from osvm.linear.examples import sq_norm
 from osvm.linear.learner import SGDLearner
 from osvm.linear.smd import SMDLearner
 from osvm.linear.svmd import SVMDLearner
-from osvm.schedules import SMD, Adaptive, Bottou, CoinBetting, InverseTime, Schedule
+from osvm.schedules import (
+    NUMBERS,
+    SMD,
+    Adaptive,
+    Auto,
+    Bottou,
+    CoinBetting,
+    InverseTime,
+    Schedule,
+)
 
 Array = npt.NDArray[Any]
 
@@ -83,6 +92,8 @@ class Plan:
     needs_t0: bool = dataclasses.field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.schedule, Auto):
+            raise ValueError("schedule 'auto' is no plan: it stands for another one")
         bottou = isinstance(self.schedule, Bottou)
         free = isinstance(self.schedule, Bottou) and self.schedule.t0 is None
         # b has no regularizer, which these schedules rely on: it gets a step of its own
@@ -207,6 +218,37 @@ class Plan:
         return dataclasses.replace(self, t0=1.0 / (eta * self.schedule_reg))
 
 
+def one_setting(schedule: Any) -> Any:
+    """The schedule where models are mixed or searched: that of `Auto` is then "bottou"."""
+    return Bottou.name if isinstance(schedules.get(schedule), Auto) else schedule
+
+
+def is_chosen(plan: Plan) -> bool:
+    """Whether it is a plan as `Auto` makes them, which may be left for `Bottou`."""
+    return plan.schedule == NUMBERS and plan.average_from == 0.0 and plan.reg == 0.0
+
+
+def _resolve_schedule(model: Any, n_rows: int | None, trained: Plan | None) -> Schedule:
+    """The schedule of the model, and what `Auto` is with what else is asked for."""
+    schedule = schedules.get(model.schedule)
+    if not isinstance(schedule, Auto):
+        return schedule
+    if trained is not None and not is_chosen(trained):
+        return trained.schedule if isinstance(trained.schedule, Bottou) else Bottou()
+    threads = n_rows is not None and trained is None and model.n_jobs not in (None, 1)
+    plain = (
+        model._error_kind == "absolute"
+        and model.reg is None
+        and model.C is None
+        and model.project is False
+        and model.average is False
+        and isinstance(model.batch_size, int)
+        and model.batch_size == 1
+        and not threads
+    )
+    return NUMBERS if plain else Bottou()
+
+
 def check_loss(model: Any, loss: Any) -> None:
     """Raise ValueError unless the loss is one of the model's tasks (`Loss.task`)."""
     if loss.task not in model._tasks and loss.task != "any":
@@ -217,7 +259,12 @@ def check_loss(model: Any, loss: Any) -> None:
 
 
 def resolve_plan(
-    model: Any, n_rows: int | None, delta: Array | None = None, trained: Plan | None = None
+    model: Any,
+    n_rows: int | None,
+    delta: Array | None = None,
+    trained: Plan | None = None,
+    *,
+    usual_reg: float | None = None,
 ) -> Plan:
     """Check every parameter of the model and turn them into parts and numbers.
 
@@ -230,15 +277,23 @@ def resolve_plan(
         Label distances, for the graph loss.
     trained : Plan, optional
         Of the model that learns on: it knows what an unchanged `C` or "full" was.
+    usual_reg : float, optional
+        Where neither `reg` nor `C` is given and steps depend on reg.
     """
-    loss, schedule = losses.get(model.loss), schedules.get(model.schedule)
+    loss = losses.get(model.loss)
     if loss.task not in model._tasks:
         check_loss(model, loss)
+    schedule = _resolve_schedule(model, n_rows, trained)
+    auto = schedule is NUMBERS
     C = model.C
     if trained is not None and C is not None and C == trained.C:
         reg = resolve_reg(model.reg, None, None) if model.reg is not None else trained.reg
     else:
-        reg = resolve_reg(model.reg, C, n_rows)
+        if usual_reg is None and model._error_kind == "novel" and trained is not None:
+            usual_reg = trained.reg
+        elif usual_reg is None or not isinstance(schedule, Bottou | InverseTime):
+            usual_reg = 0.0 if auto else 1e-4
+        reg = resolve_reg(model.reg, C, n_rows, default=usual_reg)
     eta0 = check_number("eta0", model.eta0, 0.0, low_open=True)
     check_integer("epochs", model.epochs, 1)
     if model.tol is not None:
@@ -274,7 +329,7 @@ def resolve_plan(
         C=C,
         eta0=eta0,
         radius=0.0 if model.project is False else _radius(model.project, reg),
-        average_from=-1.0 if model.average is False else _average_from(model.average),
+        average_from=float(auto) - 1.0 if model.average is False else _average_from(model.average),
         batch_size=1 if model.batch_size == 1 else _batch(model.batch_size, n_rows, trained),
         fit_intercept=model.fit_intercept,
         error_kind=model._error_kind,

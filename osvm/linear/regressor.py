@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from osvm._estimator.compat import RegressorMixin, with_callbacks
 from osvm._input import validate
+from osvm.linear.constant import warn_if_far
 from osvm.linear.one_score import OneScore
 from osvm.linear.plan import resolve_plan
 from osvm.linear.training import Examples
@@ -20,16 +21,23 @@ Array = npt.NDArray[Any]
 class LinearRegressor(RegressorMixin, OneScore):
     """Linear regression that learns one example at a time.
 
-    Minimises ``reg/2 ||w||² + mean loss(y, w.x + b)``.
+    Minimises ``mean loss(y, w.x + b)``, and ``reg/2 ||w||²`` with it where `reg` or `C` is given.
 
     Parameters
     ----------
-    loss : str or object, default "epsilon_insensitive"
-        "epsilon_insensitive", "huber", "squared", or a loss of your own.  Give
-        parameters through an object: ``losses.Huber(delta=1.5)``.
-    reg, C, schedule, eta0, project, average, batch_size, normalize, fit_intercept
-        As for :class:`LinearClassifier`.  With "squared" and the default schedule no step
-        goes beyond its example, however large the row.
+    loss : str or object, default "squared"
+        "squared", "huber", "epsilon_insensitive", or a loss of your own.  Give
+        parameters through an object: ``losses.Huber(delta=1.5)``.  The last two heed targets
+        a little off less than "squared" does; `delta` and `epsilon` have the targets' unit.
+    schedule : str or object, default "auto"
+        With "auto" (:class:`osvm.schedules.Auto`) each feature has a rate of its own, in units
+        of the feature and of the targets' deviation, and predictions are those of an average
+        of the weights: nothing has to be scaled, in one pass and in `fit`.  Where `reg`, `C`,
+        `project`, `average`, `batch_size` or `n_jobs` ask for what that does not have, it is
+        "bottou".  Others as for :class:`LinearClassifier`.
+    reg, C, eta0, project, average, batch_size, normalize, fit_intercept
+        As for :class:`LinearClassifier`.  With "squared" and "bottou" no step goes beyond its
+        example, however large the row.
     epochs, tol, shuffle, random_state, warm_start, n_jobs, verbose, record, callback
         As for :class:`LinearClassifier`.
 
@@ -44,7 +52,7 @@ class LinearRegressor(RegressorMixin, OneScore):
     --------
     >>> import numpy as np, osvm
     >>> X = np.arange(20.0).reshape(-1, 1) / 20
-    >>> model = osvm.LinearRegressor("squared", reg=1e-4, epochs=200, random_state=0)
+    >>> model = osvm.LinearRegressor(epochs=20, random_state=0)
     >>> model.fit(X, 3 * X[:, 0] + 1).predict([[0.5]]).round(1).tolist()
     [2.5]
     """
@@ -55,11 +63,11 @@ class LinearRegressor(RegressorMixin, OneScore):
 
     def __init__(
         self,
-        loss: Any = "epsilon_insensitive",
+        loss: Any = "squared",
         *,
         reg: float | None = None,
         C: float | None = None,
-        schedule: Any = "bottou",
+        schedule: Any = "auto",
         eta0: float = 0.1,
         project: bool | float = False,
         average: bool | int = False,
@@ -99,6 +107,7 @@ class LinearRegressor(RegressorMixin, OneScore):
             plan = resolve_plan(self, source.n_rows)
             data = Examples(source, targets, weight)
             self._train((X, y, sample_weight), data, plan, (1, self._weight_dtype(rows)))
+            warn_if_far(targets, stacklevel=2)
             return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
@@ -121,6 +130,7 @@ class LinearRegressor(RegressorMixin, OneScore):
             targets = validate.check_y_regression(y, source.n_rows)
             weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
             self._learn_next(X, source, rows, targets, weight)
+            warn_if_far(targets, stacklevel=2)
         return self
 
     def predict(self, X: Any) -> Array:

@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from osvm import losses, schedules
 from osvm._estimator.base import OnlineEstimator, generator_state, restore_generator
+from osvm._input.parameters import resolve_reg
 from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Field, Schema
 from osvm.linear.learner import SGDLearner
-from osvm.linear.plan import Plan, check_loss, resolve_plan
+from osvm.linear.plan import Plan, check_loss, is_chosen, resolve_plan
 from osvm.linear.scores import Platt
 
 Array = npt.NDArray[Any]
@@ -94,6 +95,16 @@ class LinearState(PlanParams, OnlineEstimator):
             arrays["platt"] = self._platt.state.copy()
         if plan.delta is not None:
             arrays["delta"] = plan.delta.copy()
+        return scalars, arrays
+
+    def _get_plain_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """`_get_state`; of what `Auto` chose, with the weights that answer as `Bottou`'s."""
+        scalars, arrays = self._get_state()
+        if is_chosen(self._plan):
+            plan, (learner, weights) = _plain(self._plan, self._learner)
+            arrays = {k: arrays[k] for k in ("platt", "delta") if k in arrays} | weights
+            scalars |= {"learner": learner, "t0": plan.t0, "reg": plan.reg}
+            scalars["plan"] = {name: getattr(plan, name) for name in ("loss", "schedule", *_PLAN)}
         return scalars, arrays
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -184,7 +195,8 @@ class LinearState(PlanParams, OnlineEstimator):
                 f"the loss cannot change from {old.loss.name!r} to {plan.loss.name!r} in "
                 "mid-stream: use fit"
             )
-        if _kind(plan) != _kind(old):
+        left = is_chosen(old) and not _kind(plan)
+        if not left and _kind(plan) != _kind(old):
             raise ValueError(
                 f"schedule {old.schedule!r} cannot be swapped with {plan.schedule!r} in "
                 "mid-stream: use fit"
@@ -205,7 +217,10 @@ class LinearState(PlanParams, OnlineEstimator):
         if plan.batch_size != old.batch_size and learner.pending_examples:
             learner = learner.copy()
             learner.flush()
-        scalars, arrays = learner.get_state()
+        if left:  # what is asked for now does not go with it
+            old, (scalars, arrays) = _plain(old, learner)
+        else:
+            scalars, arrays = learner.get_state()
         state = _followed(scalars, arrays, old, plan)
         adapted = plan.learner(weights.dim, weights.n_out, weights.v.dtype)
         adapted.set_state(*state)
@@ -253,6 +268,19 @@ def _kind(plan: Plan) -> tuple[Any, ...]:
     if isinstance(schedule, schedules.CoinBetting):
         return ("coin betting", plan.average_from, schedule.tail)
     return ()
+
+
+def _plain(plan: Plan, learner: Any) -> tuple[Plan, tuple[dict[str, Any], dict[str, Array]]]:
+    """A plan with `Bottou` for `Auto`, and the state of a learner with the weights that answer."""
+    reg = resolve_reg(None, None, None)
+    plan = dataclasses.replace(plan, schedule=schedules.Bottou(), reg=reg, average_from=-1.0)
+    plan = plan.with_usual_t0()
+    plain = plan.learner(learner.n_features, learner.n_out, learner.dtype)
+    plain.weights.set_array(learner.weight_array(True))
+    plain.intercept[:] = learner.average_intercept()
+    scalars, arrays = plain.get_state()
+    figures = {name: getattr(learner, name) for name in ("seen", "loss_sum", "error_sum")}
+    return plan, (scalars | figures | {"t": learner.seen}, arrays)
 
 
 def _followed(

@@ -176,7 +176,7 @@ def test_what_has_no_gradient():
     for model, named in [
         (osvm.LinearClassifier("perceptron"), "smooth loss"),
         (osvm.LinearClassifier("multiclass_hinge"), "smooth loss"),
-        (osvm.LinearRegressor(), "smooth loss"),
+        (osvm.LinearRegressor("epsilon_insensitive"), "smooth loss"),
         (osvm.LinearClassifier("logistic", project=True), "project=False"),
         (osvm.MultilabelClassifier("logistic"), "tol= is for"),
         (osvm.KernelClassifier(), "tol= is for"),

@@ -28,7 +28,7 @@ CASES = [
     ("LinearClassifier", "multi", {"average": 50}),
     ("LinearClassifier", "multi", {"loss": "softmax"}),
     ("LinearRegressor", "LinearRegressor", {"loss": "huber", "average": True}),
-    ("LinearNovelty", "LinearNovelty", {}),
+    ("LinearNovelty", "LinearNovelty", {"reg": 1e-4}),
 ]
 
 

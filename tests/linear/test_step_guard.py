@@ -120,8 +120,8 @@ def test_no_step_goes_beyond_its_example(scale, t, batch, intercept, repeated):
 def test_one_by_one_is_the_same_stream():
     X, y = data(50.0)
     rows = sp.csr_matrix(X)
-    stream = osvm.LinearRegressor("squared").partial_fit(rows, y)
-    single = osvm.LinearRegressor("squared")
+    stream = osvm.LinearRegressor(schedule="bottou").partial_fit(rows, y)
+    single = osvm.LinearRegressor(schedule="bottou")
     for i in range(N):
         part = slice(rows.indptr[i], rows.indptr[i + 1])
         single.learn_one(rows.indices[part], rows.data[part], float(y[i]), n_features=D)
@@ -132,7 +132,8 @@ def test_one_by_one_is_the_same_stream():
 def test_the_step_used_is_recorded():
     X, y = data(100.0)
     X[0] /= 100
-    model = osvm.LinearRegressor("squared", record=True, fit_intercept=False).partial_fit(X, y)
+    model = osvm.LinearRegressor(schedule="bottou", record=True, fit_intercept=False)
+    model.partial_fit(X, y)
     norms = (X**2).sum(axis=1)
     assert (model.history_["eta"] * norms <= 1 + 1e-12).all()
     assert np.isclose(model.history_["eta"] * norms, 1).sum() > N // 2

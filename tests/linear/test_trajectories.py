@@ -220,4 +220,4 @@ def test_novelty_follows_the_update_rule():
         model.partial_fit(X[t - 1 : t])
         assert np.allclose(model.coef_, w, rtol=1e-10, atol=1e-12)
     assert set(model.predict(X)) <= {-1, 1}
-    assert np.array_equal(model.predict(X) == 1, model.score_samples(X) >= 1)
+    assert np.array_equal(model.predict(X) == 1, model.score_samples(X) >= model.offset_)
