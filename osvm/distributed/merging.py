@@ -28,6 +28,7 @@ from osvm.linear import MultilabelClassifier
 from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import SGDLearner
 from osvm.linear.merging import Outputs, merge_sigmoids, merge_states
+from osvm.schedules import Auto
 
 __all__ = ["comparable", "merge"]
 
@@ -238,12 +239,16 @@ def _flushed(model: Any) -> Any:
 def _state(model: Any) -> State:
     with model._lock:
         model = _flushed(model)
-        if isinstance(model, LinearEstimator) and not isinstance(model._learner, SGDLearner):
+        if not isinstance(model, LinearEstimator):
+            return model._get_state()
+        if not isinstance(model._learner, SGDLearner) and not isinstance(
+            model._plan.schedule, Auto
+        ):
             raise ValueError(
-                "models with schedule='smd' cannot be merged: their step sizes adapt to what "
-                "they have seen; use another schedule"
+                f"models with schedule={model._plan.schedule.name!r} cannot be merged: their step "
+                "sizes adapt to what they have seen; use another schedule"
             )
-        return model._get_state()
+        return model._get_plain_state()
 
 
 def _split(state: State) -> tuple[dict[str, Any], State, Array | None]:
@@ -322,7 +327,7 @@ def _mean(values: list[float], shares: Array) -> float:
 def _pending_dropped(base: Any) -> State:
     """The base's state; the parts have taken its open mini-batch on and closed it."""
     with base._lock:
-        scalars, arrays = base._get_state()
+        scalars, arrays = base._get_plain_state()
     scalars["learner"] = {**scalars["learner"], "pending": 0.0}
     return scalars, arrays
 

@@ -59,7 +59,7 @@ from osvm.files.models import CLASSES, from_bytes, load_all, save, to_bytes
 from osvm.kernel.base import KernelEstimator
 from osvm.linear import MultilabelClassifier, options
 from osvm.linear.base import LinearEstimator
-from osvm.linear.plan import resolve_plan
+from osvm.linear.plan import one_setting, resolve_plan
 from osvm.stream import read
 
 __all__ = ["Options", "fit", "fit_on", "plain"]
@@ -432,9 +432,12 @@ def plain(model: Any, fitted: bool = False) -> Any:
     params = model.get_params(deep=False)
     silent = {"callback": None, "verbose": False}
     params |= {name: value for name, value in silent.items() if name in params}
+    if "schedule" in params and isinstance(model, LinearEstimator):
+        params["schedule"] = one_setting(params["schedule"])
     out = cls(**{name: copy.copy(value) for name, value in params.items()})
     if fitted:
-        out._set_state(*model._get_state())
+        linear = isinstance(model, LinearEstimator)
+        out._set_state(*(model._get_plain_state() if linear else model._get_state()))
     return out
 
 

@@ -23,10 +23,11 @@ from osvm._input.rows import RowSource
 from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import Learner
-from osvm.linear.plan import Plan, resolve_plan
+from osvm.linear.plan import Plan, is_large, resolve_plan
 from osvm.linear.scores import Platt
 from osvm.linear.state import _STATE
 from osvm.linear.training import Examples
+from osvm.schedules import Auto
 from osvm.taxonomy import Taxonomy
 
 __all__ = ["LinearClassifier", "encode_targets"]
@@ -137,14 +138,14 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         *,
         reg: float | None = None,
         C: float | None = None,
-        schedule: Any = "bottou",
+        schedule: Any = "auto",
         eta0: float = 0.1,
         project: bool | float = False,
         average: bool | int = False,
         batch_size: int | str = 1,
         normalize: bool = False,
         fit_intercept: bool = True,
-        epochs: int = 5,
+        epochs: int | None = None,
         tol: float | None = None,
         shuffle: bool | str = True,
         random_state: Any = None,
@@ -204,6 +205,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             if plan.multi_loss or self.taxonomy is not None:
                 plan = dataclasses.replace(plan, delta=self._distances(index))
             n_out = self._n_out(n_classes, plan)
+            plan = plan.of_size(source.n_features, n_out)
             data = Examples(source, encode_targets(codes, n_out), weight)
             shape = n_out, self._weight_dtype(rows)
             self._train((X, y, sample_weight), data, plan, shape, labels_seen)
@@ -280,8 +282,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """The learner for the next block: the present one, a wider one, or a new one."""
         known = self.__dict__
         if "_learner" not in known:
-            plan = resolve_plan(self, None, self._distances(index)).for_stream(source)
+            plan = resolve_plan(self, None, self._distances(index))
             n_out = self._n_out(len(index), plan)
+            plan = plan.of_size(source.n_features, n_out).for_stream(source)
             return plan.learner(source.n_features, n_out, self._weight_dtype(rows)), plan, n_out
         learner, plan = self._going_on(None, source)
         n_out = self._n_out(len(index), plan)
@@ -294,6 +297,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 "schedule='smd' cannot take new labels in mid-stream: name all of them in the "
                 "first call, partial_fit(..., classes=...)"
             )
+        if isinstance(plan.schedule, Auto) and is_large(source.n_features, n_out):
+            learner = learner.copy()
+            learner.keep_best()
         wide = learner.with_outputs(n_out)
         wide.set_parts(*plan.specs())
         return wide, plan, n_out

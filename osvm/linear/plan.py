@@ -24,17 +24,36 @@ from osvm._input.parameters import (
     resolve_reg,
 )
 from osvm._input.rows import RowSource
-from osvm._input.schema import Schema, adaptive_schema, meta_schema, sgd_schema
+from osvm._input.schema import (
+    Schema,
+    adaptive_schema,
+    judged_schema,
+    meta_schema,
+    sgd_schema,
+)
 from osvm.linear import options
 from osvm.linear.adaptive import AdaptiveLearner
 from osvm.linear.examples import sq_norm
 from osvm.linear.learner import SGDLearner
 from osvm.linear.smd import SMDLearner
 from osvm.linear.svmd import SVMDLearner
-from osvm.schedules import SMD, Adaptive, Bottou, CoinBetting, InverseTime, Schedule
+from osvm.schedules import (
+    CANDIDATES,
+    PREDICTORS,
+    SMD,
+    Adaptive,
+    Auto,
+    Bottou,
+    CoinBetting,
+    InverseTime,
+    Schedule,
+)
 
 Array = npt.NDArray[Any]
 
+EPOCHS = 5  # of a fit that does not say
+# Numbers that the settings of `Auto` may take together.
+MOST_NUMBERS = 2**26
 _FLAGS = ("fit_intercept", "normalize", "warm_start", "record")
 
 
@@ -116,13 +135,16 @@ class Plan:
         return self.loss.spec() if self.delta is None else self.loss.spec(self.delta)
 
     def step_spec(self) -> Any:
-        """The compiled step."""
+        """The compiled step; a list of them for `Auto`."""
+        if isinstance(self.schedule, Auto):
+            return self.schedule.specs()
         return self.schedule.spec(reg=self.reg, C=self.C, eta0=self.eta0, t0=self.t0)
 
-    def learner(self, n_features: int, n_out: int, dtype: Any, weights: Any = None) -> SGDLearner:
-        """A learner with zero (or the given) weights."""
-        loss = self.loss.spec() if self.delta is None else self.loss.spec(self.delta)
-        step = self.schedule.spec(reg=self.reg, C=self.C, eta0=self.eta0, t0=self.t0)
+    def learner(
+        self, n_features: int, n_out: int, dtype: Any, weights: Any = None, *, alive: Any = None
+    ) -> SGDLearner:
+        """A learner with zero (or the given) weights; of `Auto`, with the settings in `alive`."""
+        loss, step = self.specs()
         shared = {
             "reg": self.reg,
             "fit_intercept": self.fit_intercept,
@@ -132,6 +154,19 @@ class Plan:
             options.refuse("smd", options.asked_by_plan(self))
             kind = SMDLearner if self.schedule.per_coordinate else SVMDLearner
             return kind(n_features, n_out, dtype, loss, step, **shared)
+        if isinstance(self.schedule, Auto):
+            return AdaptiveLearner(
+                n_features,
+                n_out,
+                dtype,
+                loss,
+                step,
+                average_from=0.0,
+                fit_intercept=self.fit_intercept,
+                predictors=PREDICTORS,
+                decay=self.schedule.decay,
+                alive=alive,
+            )
         if isinstance(self.schedule, Adaptive | CoinBetting):
             options.refuse("adaptive", options.asked_by_plan(self))
             del shared["reg"]  # the step holds it
@@ -158,6 +193,17 @@ class Plan:
             return meta_schema(
                 n_features, n_out, dtype, per_coordinate=per_coordinate, reg=self.reg
             )
+        if isinstance(self.schedule, Auto):
+            return judged_schema(
+                n_features,
+                n_out,
+                dtype,
+                normalized=True,
+                n_groups=len(CANDIDATES),
+                n_candidates=len(CANDIDATES),
+                n_predictors=sum(map(int.bit_count, PREDICTORS)),
+                open_ended=True,
+            )
         if isinstance(self.schedule, Adaptive | CoinBetting):
             return adaptive_schema(
                 n_features,
@@ -175,6 +221,12 @@ class Plan:
             radius=self.radius,
             batch_size=self.batch_size,
         )
+
+    def of_size(self, n_features: int, n_out: int) -> Plan:
+        """The plan, with `Bottou` for `Auto` where its settings would take too much memory."""
+        if isinstance(self.schedule, Auto) and is_large(n_features, n_out):
+            return dataclasses.replace(self, schedule=Bottou(), average_from=-1.0)
+        return self
 
     def with_usual_t0(self) -> Plan:
         """t0 from reg and the loss alone, for a stream whose data are not there yet.
@@ -207,6 +259,48 @@ class Plan:
         return dataclasses.replace(self, t0=1.0 / (eta * self.schedule_reg))
 
 
+def is_large(n_features: int, n_out: int) -> bool:
+    """Whether the settings of `Auto` would take too much memory."""
+    return n_features * (1 + 4 * len(CANDIDATES) * n_out) > MOST_NUMBERS
+
+
+def one_setting(schedule: Any) -> Any:
+    """The schedule, "bottou" for "auto": for what many settings side by side do not go with."""
+    return "bottou" if isinstance(schedules.get(schedule), Auto) else schedule
+
+
+def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan | None) -> Schedule:
+    """The schedule of the model; `Bottou` where `Auto` does not go with what is asked for."""
+    schedule = schedules.get(model.schedule)
+    if not isinstance(schedule, Auto):
+        return schedule
+    if trained is not None and not isinstance(trained.schedule, Auto):
+        return trained.schedule if isinstance(trained.schedule, Bottou) else Bottou()
+    threads = n_rows is not None and trained is None and model.n_jobs not in (None, 1)
+    plain = (
+        loss.name == losses.Hinge.name
+        and model._error_kind == "class"
+        and model.reg is None
+        and model.C is None
+        and model.tol is None
+        and model.project is False
+        and model.average is False
+        and isinstance(model.batch_size, int)
+        and model.batch_size == 1
+        and not threads
+    )
+    return schedule if plain else Bottou()
+
+
+def resolve_epochs(epochs: int | None, plan: Plan, n_rows: int) -> int:
+    """Passes of a fit at most: more over few rows, for `Auto`."""
+    if epochs is not None:
+        return epochs
+    if not isinstance(plan.schedule, Auto):
+        return EPOCHS
+    return max(EPOCHS, min(100, math.ceil(40_000 / n_rows)))
+
+
 def check_loss(model: Any, loss: Any) -> None:
     """Raise ValueError unless the loss is one of the model's tasks (`Loss.task`)."""
     if loss.task not in model._tasks and loss.task != "any":
@@ -231,16 +325,18 @@ def resolve_plan(
     trained : Plan, optional
         Of the model that learns on: it knows what an unchanged `C` or "full" was.
     """
-    loss, schedule = losses.get(model.loss), schedules.get(model.schedule)
+    loss = losses.get(model.loss)
     if loss.task not in model._tasks:
         check_loss(model, loss)
+    schedule = _resolve_schedule(model, loss, n_rows, trained)
     C = model.C
     if trained is not None and C is not None and C == trained.C:
         reg = resolve_reg(model.reg, None, None) if model.reg is not None else trained.reg
     else:
         reg = resolve_reg(model.reg, C, n_rows)
     eta0 = check_number("eta0", model.eta0, 0.0, low_open=True)
-    check_integer("epochs", model.epochs, 1)
+    if model.epochs is not None:
+        check_integer("epochs", model.epochs, 1)
     if model.tol is not None:
         check_number("tol", model.tol, 0.0)
     if model.shuffle != "full":
@@ -267,6 +363,7 @@ def resolve_plan(
             f"eta0 * reg = {eta0 * reg:g} is more than 1, so that each step would flip the "
             f"sign of the weights: lower eta0 to at most 1/reg = {1 / reg:g}"
         )
+    average_from = -1.0 if model.average is False else _average_from(model.average)
     return Plan(
         loss=loss,
         schedule=schedule,
@@ -274,7 +371,7 @@ def resolve_plan(
         C=C,
         eta0=eta0,
         radius=0.0 if model.project is False else _radius(model.project, reg),
-        average_from=-1.0 if model.average is False else _average_from(model.average),
+        average_from=0.0 if isinstance(schedule, Auto) else average_from,
         batch_size=1 if model.batch_size == 1 else _batch(model.batch_size, n_rows, trained),
         fit_intercept=model.fit_intercept,
         error_kind=model._error_kind,

@@ -97,6 +97,17 @@ class LinearState(PlanParams, OnlineEstimator):
             arrays["delta"] = plan.delta.copy()
         return scalars, arrays
 
+    def _get_plain_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """`_get_state`; of `Auto`, with the weights that answer as those of `Bottou`."""
+        scalars, arrays = self._get_state()
+        if isinstance(self._plan.schedule, schedules.Auto):
+            plan, state = _plain(self._plan, self._learner)
+            arrays = {name: arrays[name] for name in ("platt", "delta") if name in arrays}
+            arrays |= state[1]
+            scalars |= {"learner": state[0], "t0": plan.t0}
+            scalars["plan"] = {name: getattr(plan, name) for name in ("loss", "schedule", *_PLAN)}
+        return scalars, arrays
+
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
         self._check_scalars(scalars, {**_STATE, **self._state_fields})
         arrays = dict(arrays)
@@ -186,7 +197,8 @@ class LinearState(PlanParams, OnlineEstimator):
                 f"the loss cannot change from {old.loss.name!r} to {plan.loss.name!r} in "
                 "mid-stream: use fit"
             )
-        if _kind(plan) != _kind(old):
+        left = isinstance(old.schedule, schedules.Auto) and not _kind(plan)
+        if not left and _kind(plan) != _kind(old):
             raise ValueError(
                 f"schedule {old.schedule!r} cannot be swapped with {plan.schedule!r} in "
                 "mid-stream: use fit"
@@ -207,7 +219,10 @@ class LinearState(PlanParams, OnlineEstimator):
         if plan.batch_size != old.batch_size and learner.pending_examples:
             learner = learner.copy()
             learner.flush()
-        scalars, arrays = learner.get_state()
+        if left:  # what is asked for now does not go with it
+            old, (scalars, arrays) = _plain(old, learner)
+        else:
+            scalars, arrays = learner.get_state()
         state = _followed(scalars, arrays, old, plan)
         adapted = plan.learner(weights.dim, weights.n_out, weights.v.dtype)
         adapted.set_state(*state)
@@ -249,12 +264,26 @@ def _kind(plan: Plan) -> tuple[Any, ...]:
     schedule = plan.schedule
     if isinstance(schedule, schedules.SMD):
         return ("smd", schedule.per_coordinate)
+    if isinstance(schedule, schedules.Auto):
+        return ("auto",)
     if isinstance(schedule, schedules.Adaptive):
         average = (plan.average_from, schedule.tail)
         return ("adaptive", schedule.normalized, schedule.mirror, *average)
     if isinstance(schedule, schedules.CoinBetting):
         return ("coin betting", plan.average_from, schedule.tail)
     return ()
+
+
+def _plain(plan: Plan, learner: Any) -> tuple[Plan, tuple[dict[str, Any], dict[str, Array]]]:
+    """A plan with `Bottou` for `Auto`, and the state of a learner with the weights that answer."""
+    plan = dataclasses.replace(plan, schedule=schedules.Bottou(), average_from=-1.0)
+    plan = plan.with_usual_t0()
+    plain = plan.learner(learner.n_features, learner.n_out, learner.dtype)
+    plain.weights.set_array(learner.weight_array(True))
+    plain.intercept[:] = learner.average_intercept()
+    scalars, arrays = plain.get_state()
+    figures = {name: getattr(learner, name) for name in ("seen", "loss_sum", "error_sum")}
+    return plan, (scalars | figures | {"t": learner.seen}, arrays)
 
 
 def _followed(

@@ -23,6 +23,7 @@ from osvm.linear.mixing import mixed_epoch, useful_jobs
 from osvm.linear.plan import Plan
 from osvm.linear.scores import Platt
 from osvm.linear.scores import objective as compiled_objective
+from osvm.schedules import Auto
 
 Array = npt.NDArray[Any]
 
@@ -99,10 +100,14 @@ def train(
     order, jobs = passes.first_order, passes.jobs
     if jobs > 1:
         jobs = useful_jobs(jobs, n, learner, watch.record)
+    judged = isinstance(plan.schedule, Auto)
     for epoch in range(passes.epochs):
         if watch.epochs is not None:
             watch.epochs.begin()
         began, before = time.perf_counter(), learner.loss_sum
+        if judged and (epoch > 0 or learner.seen > 0):
+            learner.settle()
+            learner.restart_average()
         if order is None:
             order = visiting_order(n, passes.shuffle, passes.rng)
         if jobs > 1:
@@ -126,6 +131,18 @@ def train(
     if watch.progress is not None:
         watch.progress.finish()
     return objectives
+
+
+def settled(learner: Any, plan: Plan, averaged: bool) -> Any:
+    """The best candidate of `Auto` after a fit, in memory of its own, ready for a stream.
+
+    `averaged` says whether it answers with the average of the last epoch.
+    """
+    learner.settle()
+    learner = learner.copy()
+    learner.resume(averaged)
+    learner.decay = plan.schedule.decay
+    return learner
 
 
 def _mixed_epoch(

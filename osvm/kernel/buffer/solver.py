@@ -288,7 +288,7 @@ def _schedule(model: Any) -> schedules.Schedule:
     """The schedule, checked."""
     check_number("eta0", model.eta0, 0.0, low_open=True)
     schedule = schedules.get(model.schedule)
-    if isinstance(schedule, schedules.Adaptive | schedules.CoinBetting):
+    if isinstance(schedule, schedules.Adaptive | schedules.CoinBetting | schedules.Auto):
         raise ValueError(f"schedule {schedule.name!r} is for linear models")
     if getattr(schedule, "per_coordinate", False):
         raise ValueError("smd: per_coordinate is for linear models; a kernel machine has one eta")
