@@ -23,7 +23,7 @@ from osvm._input.rows import RowSource
 from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import Learner
-from osvm.linear.plan import Plan, is_large, resolve_plan
+from osvm.linear.plan import Plan, affordable, resolve_plan
 from osvm.linear.scores import Platt
 from osvm.linear.state import _STATE
 from osvm.linear.training import Examples
@@ -297,9 +297,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 "schedule='smd' cannot take new labels in mid-stream: name all of them in the "
                 "first call, partial_fit(..., classes=...)"
             )
-        if isinstance(plan.schedule, Auto) and is_large(source.n_features, n_out):
-            learner = learner.copy()
-            learner.keep_best()
+        if isinstance(plan.schedule, Auto):
+            everyone = affordable(source.n_features, n_out)
+            if learner.alive & ~everyone:
+                learner = learner.copy()
+                learner.keep_best()
         wide = learner.with_outputs(n_out)
         wide.set_parts(*plan.specs())
         return wide, plan, n_out

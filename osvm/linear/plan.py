@@ -52,8 +52,9 @@ from osvm.schedules import (
 Array = npt.NDArray[Any]
 
 EPOCHS = 5  # of a fit that does not say
-# Numbers that the settings of `Auto` may take together.
-MOST_NUMBERS = 2**26
+# Numbers that the settings of `Auto` may take together, all of them, the two that are best
+# in pairs, or one.
+MOST_NUMBERS = ((0b11111, 2**25), (0b01001, 2**25), (0b00001, 2**26))
 _FLAGS = ("fit_intercept", "normalize", "warm_start", "record")
 
 
@@ -155,6 +156,7 @@ class Plan:
             kind = SMDLearner if self.schedule.per_coordinate else SVMDLearner
             return kind(n_features, n_out, dtype, loss, step, **shared)
         if isinstance(self.schedule, Auto):
+            everyone = affordable(n_features, n_out) or 1
             return AdaptiveLearner(
                 n_features,
                 n_out,
@@ -165,7 +167,7 @@ class Plan:
                 fit_intercept=self.fit_intercept,
                 predictors=PREDICTORS,
                 decay=self.schedule.decay,
-                alive=alive,
+                alive=everyone if alive is None else everyone & alive,
             )
         if isinstance(self.schedule, Adaptive | CoinBetting):
             options.refuse("adaptive", options.asked_by_plan(self))
@@ -223,8 +225,8 @@ class Plan:
         )
 
     def of_size(self, n_features: int, n_out: int) -> Plan:
-        """The plan, with `Bottou` for `Auto` where its settings would take too much memory."""
-        if isinstance(self.schedule, Auto) and is_large(n_features, n_out):
+        """The plan, with `Bottou` for `Auto` where one setting would take too much memory."""
+        if isinstance(self.schedule, Auto) and not affordable(n_features, n_out):
             return dataclasses.replace(self, schedule=Bottou(), average_from=-1.0)
         return self
 
@@ -259,9 +261,12 @@ class Plan:
         return dataclasses.replace(self, t0=1.0 / (eta * self.schedule_reg))
 
 
-def is_large(n_features: int, n_out: int) -> bool:
-    """Whether the settings of `Auto` would take too much memory."""
-    return n_features * (1 + 4 * len(CANDIDATES) * n_out) > MOST_NUMBERS
+def affordable(n_features: int, n_out: int) -> int:
+    """The settings of `Auto` (bits) that a model of this size competes with; 0 for none."""
+    for alive, most in MOST_NUMBERS:
+        if n_features * (1 + 4 * alive.bit_count() * n_out) <= most:
+            return alive
+    return 0
 
 
 def one_setting(schedule: Any) -> Any:

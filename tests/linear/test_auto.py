@@ -188,11 +188,24 @@ def test_what_it_does_not_go_with_is_learnt_by_bottou(words):
     assert_same_state(auto, plain)
 
 
-def test_many_weights_are_learnt_by_bottou():
-    rows = sp.csr_matrix(([1.0, 1.0], ([0, 1], [0, 1])), shape=(2, 2**23))
-    model = osvm.LinearClassifier().partial_fit(rows, [0, 1])
-    assert isinstance(model._plan.schedule, Bottou)
-    assert model.predict(rows).tolist() == [0, 1]
+def test_many_weights_have_fewer_settings(monkeypatch):
+    most = ((0b11111, 1000), (0b01001, 1000), (0b00001, 1500))
+    monkeypatch.setattr("osvm.linear.plan.MOST_NUMBERS", most)
+    rng = np.random.default_rng(0)
+    for d, alive in ((40, 31), (100, 9), (250, 1), (350, 0)):
+        X = rng.standard_normal((300, d))
+        y = (X[:, 0] > 0).astype(int)
+        model = osvm.LinearClassifier().partial_fit(X[:200], y[:200])
+        assert getattr(model._learner, "alive", 0) == alive
+        assert isinstance(model._plan.schedule, Auto if alive else Bottou)
+        again = pickle.loads(pickle.dumps(model))
+        assert_same_state(model, again)
+        model.partial_fit(X[200:], np.where(y[200:], 1, 2))  # three labels: more of everything
+        assert model.coef_.shape == (3, d)
+        if alive:
+            assert model._learner.alive.bit_count() == 1
+        model = osvm.LinearClassifier(epochs=1).fit(X, y)
+        assert isinstance(model._plan.schedule, Auto if alive else Bottou)
 
 
 def test_parameters_that_change_in_mid_stream():
