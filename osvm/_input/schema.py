@@ -439,7 +439,7 @@ def adaptive_schema(
             and groups[:, :2].max() <= 1e13
             and (
                 not normalized
-                or 0.0 < float(cells[:, 0].min()) <= float(cells[:, 0].max()) <= 1e101
+                or 0.0 <= float(cells[:, 0].min()) <= float(cells[:, 0].max()) <= 1e101
             )
         )
 

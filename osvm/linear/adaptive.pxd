@@ -455,6 +455,13 @@ cdef inline double bet(weight_t *cell, Py_ssize_t K, Py_ssize_t last, double g,
     return cell[0] - w
 
 
+cdef inline double size_ratio(double x, double inverse) noexcept nogil:
+    """|x|/n; an inverse of 0 is that of a feature that was always 0."""
+    if inverse > 0.0:
+        return fabs(x) * inverse
+    return 1e300 if x != 0.0 else 0.0
+
+
 cdef inline bint grows(double a) noexcept nogil:
     """Whether n_j grows, where a is |x_j|/n_j; roundings do not count."""
     return a > 1.0 + 1e-6

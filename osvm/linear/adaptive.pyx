@@ -24,7 +24,7 @@ from osvm.linear.adaptive cimport (
     OSVM_LANES, PLANE_ROOT, PLANE_U, Entries, Group, add_repeated, all_finite, bet, dot_columns,
     grows, implicit_delta, joint_tau, keep_roots, mirror_sum, mirror_weight, move_columns,
     move_thetas, move_weights, normalized_sum, prefetch_cells, raise_columns, raise_rates,
-    rescales, softmax_tau, strided_dot, unpack,
+    rescales, size_ratio, softmax_tau, strided_dot, unpack,
 )
 from osvm.linear.learner cimport Learner, SGDLearner
 from osvm.linear.model cimport (
@@ -163,6 +163,7 @@ cdef class AdaptiveLearner(Learner):
     cdef Py_ssize_t n_groups, K, stride, n_planes
     cdef int header                     # 1 with a place for 1/n_j
     cdef public bint tail
+    cdef bint averaging                 # False while windows rest
     cdef bint single, averages, judged, fit_intercept, any_mirror, any_coin, plain, forgets
     cdef int error_kind
     cdef double average_from
@@ -197,7 +198,7 @@ cdef class AdaptiveLearner(Learner):
             raise ValueError(f"weights must be float32 or float64, not {self.dtype}")
         self.single = self.dtype == np.float32
         self.fit_intercept, self.average_from = fit_intercept, average_from
-        self.averages = average_from >= 0.0
+        self.averages = self.averaging = average_from >= 0.0
         self.error_kind = {"class": ERROR_CLASS, "absolute": ERROR_ABSOLUTE,
                            "novel": ERROR_NOVEL}[error_kind]
         steps = [steps] if isinstance(steps, StepSpec) else list(steps)
@@ -263,8 +264,6 @@ cdef class AdaptiveLearner(Learner):
             header |= (step.step.flags & ADAPTIVE_NORMALIZED) != 0
         K = len(steps) * self.n_out
         cells = aligned_zeros((self.n_features, header + K * self.n_planes), self.dtype)
-        if header:
-            cells[:, 0] = self.unseen
         offsets = np.zeros((self.n_planes, K))
         groups = np.zeros(len(steps) * sizeof(Group), np.uint8)
         self._groups, self.groups = groups, <Group *> pointer(groups)
@@ -308,11 +307,6 @@ cdef class AdaptiveLearner(Learner):
             self.groups[g].step = step.step
             self.groups[g].reg = step.step.reg
             self.forgets |= step.step.forget < 1.0
-
-    @property
-    def unseen(self):
-        """1/n_j of a feature that was always 0."""
-        return 1e15 if self.single else 1e100
 
     @property
     def weights(self):
@@ -495,7 +489,7 @@ cdef class AdaptiveLearner(Learner):
                     for i in range(row.n):
                         a = 0.0
                         if group.step.flags & ADAPTIVE_NORMALIZED:
-                            a = fabs(x[i]) * v[row.at[i] - 1]
+                            a = size_ratio(x[i], v[row.at[i] - 1])
                         total += x[i] * self.read_cell(group, k, v + row.at[i], False,
                                                        e / a if grows(a) else e)
                     f[k] = total
@@ -505,7 +499,7 @@ cdef class AdaptiveLearner(Learner):
         if self.header:
             # as if the sizes had grown already
             for i in range(row.n):
-                a = fabs(x[i]) * v[row.at[i] - 1]
+                a = size_ratio(x[i], v[row.at[i] - 1])
                 if grows(a):
                     for g in range(self.n_groups):
                         group = &self.groups[g]
@@ -538,7 +532,7 @@ cdef class AdaptiveLearner(Learner):
         if not self.header:
             return
         for i in range(row.n):
-            a = fabs(x[i]) * v[row.at[i] - 1]
+            a = size_ratio(x[i], v[row.at[i] - 1])
             if grows(a):
                 for g in range(self.n_groups):
                     if rescales(&self.groups[g]):
@@ -604,20 +598,20 @@ cdef class AdaptiveLearner(Learner):
             self.outcome_at[m] = 0.0
         return dropped
 
-    cdef void compact(self, weight_t *cells, const Py_ssize_t *kept, Py_ssize_t n_kept,
-                      int header) noexcept nogil:
-        """Move the numbers of the groups that are kept to the front, in place."""
+    cdef void compact(self, const weight_t *cells, weight_t *out, const Py_ssize_t *kept,
+                      Py_ssize_t n_kept, int header) noexcept nogil:
+        """The numbers of the groups that are kept, one after the other; `out` may be `cells`."""
         cdef Py_ssize_t j, m, g, k, n = self.n_out, to = 0
         cdef const weight_t *cell
         for j in range(self.n_features):
             cell = cells + j * self.stride
             if header:
-                cells[to] = cell[0]
+                out[to] = cell[0]
                 to += 1
             for m in range(self.n_planes):
                 for g in range(n_kept):
                     for k in range(n):
-                        cells[to] = cell[self.header + m * self.K + kept[g] * n + k]
+                        out[to] = cell[self.header + m * self.K + kept[g] * n + k]
                         to += 1
 
     def keep(self, int alive):
@@ -638,15 +632,20 @@ cdef class AdaptiveLearner(Learner):
             header |= (self.groups[kept[g]].step.flags & ADAPTIVE_NORMALIZED) != 0
         columns = [kept[g] * self.n_out + k for g in range(n_kept) for k in range(self.n_out)]
         offsets = np.ascontiguousarray(self.offsets[:, columns])
-        stride = header + len(columns) * self.n_planes
+        shape = self.n_features, header + len(columns) * self.n_planes
+        try:
+            cells = aligned_zeros(shape, self.dtype)
+        except MemoryError:         # in place, without giving memory back
+            cells = self.cells.reshape(-1)[:shape[0] * shape[1]].reshape(shape)
         if self.single:
-            self.compact(<float32_t *> self.at, kept, n_kept, header)
+            self.compact(<float32_t *> self.at, <float32_t *> pointer(cells), kept, n_kept,
+                         header)
         else:
-            self.compact(<float64_t *> self.at, kept, n_kept, header)
+            self.compact(<float64_t *> self.at, <float64_t *> pointer(cells), kept, n_kept,
+                         header)
         for g in range(n_kept):
             self.groups[g] = self.groups[kept[g]]
-        flat = self.cells.reshape(-1)[:self.n_features * stride]
-        self._take(alive, header, flat.reshape(self.n_features, stride), offsets)
+        self._take(alive, header, cells, offsets)
         if not alive >> self.group_of[self.chosen] & 1:
             self.chosen = min((self.figures[p], p) for p in range(self.n_predictors)
                               if alive >> self.group_of[p] & 1)[1]
@@ -664,12 +663,15 @@ cdef class AdaptiveLearner(Learner):
         self.keep_best()
         self.judging = self.tail = False
 
-    def restart_average(self):
-        """Begin both windows anew."""
+    def restart_average(self, bint averaging=True):
+        """Begin both windows anew; `averaging=False` leaves them empty."""
+        self.averaging = averaging
+        self.counts[0] = self.counts[1] = 0.0
+        if not averaging:
+            return
         windows = slice(self.header + PLANE_U * self.K, self.header + (PLANE_U + 2) * self.K)
         self.cells[:, windows] = 0.0
         self.offsets[PLANE_U:PLANE_U + 2] = 0.0
-        self.counts[0] = self.counts[1] = 0.0
         for g in range(self.n_groups):
             self.groups[g].sums[0] = self.groups[g].sums[1] = 0.0
 
@@ -678,6 +680,8 @@ cdef class AdaptiveLearner(Learner):
         answer first.
         """
         cdef int p
+        if not self.averaging:
+            self.restart_average()
         self.judging = self.tail = True
         self.figures[:] = 0.0
         self.outcomes[:] = 0.0
@@ -696,7 +700,7 @@ cdef class AdaptiveLearner(Learner):
         cdef weight_t *cell
         for i in range(row.n):
             cell = v + row.at[i]
-            a = fabs(x[i]) * cell[-1]
+            a = size_ratio(x[i], cell[-1])
             if grows(a):
                 cell[-1] = <weight_t> (1.0 / max(fabs(x[i]), least))
                 for g in range(self.n_groups):
@@ -777,7 +781,7 @@ cdef class AdaptiveLearner(Learner):
         if wide:
             for k in range(first, first + n):
                 self.q[k] = -self.delta[k] * e / group.scale
-            move_columns(row, v + first, n, K, self.q + first, self.averages, group.sums,
+            move_columns(row, v + first, n, K, self.q + first, self.averaging, group.sums,
                          <weight_t *> self.wide)
             if self.fit_intercept:
                 for m in range(n_active):
@@ -788,10 +792,10 @@ cdef class AdaptiveLearner(Learner):
                    weight_t *v) noexcept nogil:
         """The step of one column by its delta; the entries hold its rates."""
         if group.step.flags & ADAPTIVE_MIRROR:
-            move_thetas(&self.entries, v + k, self.K, -self.delta[k], self.averages, group.sums)
+            move_thetas(&self.entries, v + k, self.K, -self.delta[k], self.averaging, group.sums)
         else:
             move_weights(&self.entries, v + k, self.K, inverse, -self.delta[k] * e / group.scale,
-                         self.averages, group.sums)
+                         self.averaging, group.sums)
         if self.fit_intercept:
             self.b[k] -= self.delta[k] * e / self.b[self.K + k]
 
@@ -818,7 +822,7 @@ cdef class AdaptiveLearner(Learner):
             g = c * self.xi[k]
             for i in range(row.n):
                 move = bet(v + row.at[i] + k, K, last, g * x[i], alpha)
-                if self.averages:
+                if self.averaging:
                     v[row.at[i] + 2 * K + k] += <weight_t> (group.sums[0] * move)
                     v[row.at[i] + 3 * K + k] += <weight_t> (group.sums[1] * move)
             if self.fit_intercept:
@@ -877,7 +881,7 @@ cdef class AdaptiveLearner(Learner):
                 group.scale *= s if s > LEAST_SHRINK else LEAST_SHRINK
                 if group.scale < SMALLEST_SCALE:
                     self.fold(0, v)
-            if self.averages and self.seen >= self.average_from:
+            if self.averaging and self.seen >= self.average_from:
                 self.count_average(v)
             return DONE
         for k in range(K):
@@ -915,7 +919,7 @@ cdef class AdaptiveLearner(Learner):
                     self.bet_group(group, g * self.n_out, c, v)
                 else:
                     self.step_group(group, g * self.n_out, target, label, c, self.value[g], v)
-        if self.averages and self.seen >= self.average_from:
+        if self.averaging and self.seen >= self.average_from:
             self.count_average(v)
         return DONE
 

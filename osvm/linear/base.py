@@ -34,7 +34,7 @@ from osvm.linear.training import (
     Watch,
     objective,
     run,
-    settled,
+    settle,
     train,
     visiting_order,
 )
@@ -148,7 +148,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         except KeyboardInterrupt as error:
             interrupt = error  # what has been learnt so far is a usable model
         if isinstance(plan.schedule, Auto):
-            learner = settled(learner, plan, learner.seen - before > source.n_rows)
+            settle(learner, plan, learner.seen - before > source.n_rows)
         with self._lock.changing():
             self._store(given[0], source, learner, plan, rng)
             self.__dict__.update(attributes, _platt=platt)

@@ -20,7 +20,7 @@ from osvm._input.rows import RowSource
 from osvm.linear.examples import bounded_weight, full, windowed
 from osvm.linear.learner import SGDLearner
 from osvm.linear.mixing import mixed_epoch, useful_jobs
-from osvm.linear.plan import Plan
+from osvm.linear.plan import EPOCHS, Plan
 from osvm.linear.scores import Platt
 from osvm.linear.scores import objective as compiled_objective
 from osvm.schedules import Auto
@@ -101,13 +101,15 @@ def train(
     if jobs > 1:
         jobs = useful_jobs(jobs, n, learner, watch.record)
     judged = isinstance(plan.schedule, Auto)
+    # of `Auto`, whose answer is the average of the last epoch, whichever that will be
+    may_stop = judged and (passes.epochs > EPOCHS or watch.epochs is not None)
     for epoch in range(passes.epochs):
         if watch.epochs is not None:
             watch.epochs.begin()
         began, before = time.perf_counter(), learner.loss_sum
         if judged and (epoch > 0 or learner.seen > 0):
             learner.settle()
-            learner.restart_average()
+            learner.restart_average(may_stop or epoch + 1 == passes.epochs)
         if order is None:
             order = visiting_order(n, passes.shuffle, passes.rng)
         if jobs > 1:
@@ -121,6 +123,11 @@ def train(
             objectives.append(value)
             stale = stale + 1 if value > best - passes.tol * abs(best) else 0
             best = min(best, value)
+        if judged and passes.epochs > EPOCHS:
+            losses = learner.loss_sum - before
+            stale = stale + 1 if losses >= 0.99 * best else 0
+            best = min(best, losses)
+            stale = stale if losses > 0.0 else 2
         stop = False
         if watch.epochs is not None:
             seconds = time.perf_counter() - began
@@ -133,16 +140,14 @@ def train(
     return objectives
 
 
-def settled(learner: Any, plan: Plan, averaged: bool) -> Any:
-    """The best candidate of `Auto` after a fit, in memory of its own, ready for a stream.
+def settle(learner: Any, plan: Plan, averaged: bool) -> None:
+    """Leave the best candidate of `Auto` after a fit, ready for a stream.
 
     `averaged` says whether it answers with the average of the last epoch.
     """
     learner.settle()
-    learner = learner.copy()
     learner.resume(averaged)
     learner.decay = plan.schedule.decay
-    return learner
 
 
 def _mixed_epoch(
