@@ -25,7 +25,7 @@ from osvm.linear.constant import warn_if_constant
 from osvm.linear.first_step import with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import OneExample
-from osvm.linear.plan import Plan, resolve_epochs
+from osvm.linear.plan import EPOCHS, Plan, resolve_epochs
 from osvm.linear.scores import Platt, score_csr
 from osvm.linear.state import PLAN_PARAMS, LinearState
 from osvm.linear.training import (
@@ -122,7 +122,9 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         else:
             learner, plan = warm
             n_epochs = resolve_epochs(self.epochs, plan, source.n_rows)
-        if isinstance(plan.schedule, Auto):
+        judged = isinstance(plan.schedule, Auto)
+        may_stop = judged and self.epochs is None and n_epochs > EPOCHS
+        if judged:
             learner.decay = 1.0
         platt = self._new_platt(shape[0]) if getattr(self, "probability", False) else None
         before, figures = learner.seen, (learner.loss_sum, learner.error_sum)
@@ -140,14 +142,14 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         record = self._new_record(n_epochs * source.n_rows) if self.record else None
         watch = Watch(progress, record, platt, epochs)
         jobs = 1 if self.n_jobs is None else resolve_jobs(self.n_jobs)
-        passes = Passes(n_epochs, self.shuffle, rng, self.tol, order, jobs)
+        passes = Passes(n_epochs, self.shuffle, rng, self.tol, order, jobs, may_stop)
         objectives: list[float] = []
         interrupt = None
         try:
             objectives = train(learner, plan, data, passes, watch)
         except KeyboardInterrupt as error:
             interrupt = error  # what has been learnt so far is a usable model
-        if isinstance(plan.schedule, Auto):
+        if judged:
             settle(learner, plan, learner.seen - before > source.n_rows)
         with self._lock.changing():
             self._store(given[0], source, learner, plan, rng)

@@ -38,9 +38,11 @@ Array = npt.NDArray[Any]
 class LinearClassifier(ClassifierMixin, LinearEstimator):
     """Linear classifier that learns one example at a time.
 
-    Minimises ``reg/2 ||w||² + mean loss(y, w.x + b)``.  The intercept b is never
-    regularised.  Two classes make one weight vector; more classes are learnt in
-    one pass, one-vs-rest for binary losses, jointly for the others.
+    At its defaults it tunes itself: several step sizes compete, and the one that errs least
+    answers (:class:`osvm.schedules.Auto`).  With `reg` or `C` it minimises
+    ``reg/2 ||w||² + mean loss(y, w.x + b)``.  The intercept b is never regularised.  Two
+    classes make one weight vector; more classes are learnt in one pass, one-vs-rest for
+    binary losses, jointly for the others.
 
     Parameters
     ----------
@@ -49,12 +51,14 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         "multiclass_hinge", "graph_hinge" (needs `taxonomy`), "softmax", or a loss
         of your own (see :mod:`osvm.losses`).
     reg : float, optional
-        The regulariser; 1e-4 unless `C` is given.
+        The regulariser; 1e-4 unless `C` is given, none with "auto".
     C : float, optional
         Instead of `reg`: ``reg = 1/(C n)``.
-    schedule : str or object, default "bottou"
-        The step size: "bottou" ``1/(reg (t0 + t))`` with t0 found from the data,
-        "inverse_time" ``1/(reg t)``, "inverse_sqrt", "kecman", "constant".
+    schedule : str or object, default "auto"
+        The step size: "auto", which is "bottou" for other losses than the hinge and with
+        `reg`, `C`, `project`, `average`, `batch_size`, `tol` or a `fit` in threads; "bottou"
+        ``1/(reg (t0 + t))`` with t0 found from the data, "inverse_time" ``1/(reg t)``,
+        "inverse_sqrt", "kecman", "constant", "smd", "adaptive", "coin_betting".
     eta0 : float, default 0.1
         First step size, for the schedules that have one.
     project : bool or float, default False
@@ -66,8 +70,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     normalize : bool, default False
         Divide each row by its norm, without a copy.
     fit_intercept : bool, default True
-    epochs : int, default 5
-        Passes over the data in `fit`, at most: `tol` and `callback` may end it sooner.
+    epochs : int, optional
+        Passes over the data in `fit`, at most: `tol` and `callback` may end it sooner.  5 by
+        default, and with "auto" up to 100 where there are fewer than 8,000 rows, which end
+        when the loss does not fall any more.
     tol : float, optional
         Stop `fit` when two epochs in a row lower the objective by less than this
         fraction.  The objective is the true one, which costs a pass.
@@ -87,8 +93,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     n_jobs : int, optional
         Threads that share the rows of a prediction, and the rows of each epoch of `fit`:
         every thread learns its own share, and the weights are merged, so that the model
-        depends on `n_jobs` (and on nothing else that threads do).  With `record`,
-        schedule="smd" or fewer than 2,000 rows a thread one thread learns.  -1 for all cores.
+        depends on `n_jobs` (and on nothing else that threads do); "auto" is then "bottou".
+        With `record`, schedule="smd" or fewer than 2,000 rows a thread one thread learns.
+        -1 for all cores.
     verbose : bool, default False
         Print progress at examples 1, 2, 4, 8, ...
     record : bool, default False

@@ -35,6 +35,7 @@ from osvm.linear import options
 from osvm.linear.adaptive import AdaptiveLearner
 from osvm.linear.examples import sq_norm
 from osvm.linear.learner import SGDLearner
+from osvm.linear.mixing import ROWS_PER_THREAD
 from osvm.linear.smd import SMDLearner
 from osvm.linear.svmd import SVMDLearner
 from osvm.schedules import (
@@ -281,7 +282,14 @@ def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan |
         return schedule
     if trained is not None and not isinstance(trained.schedule, Auto):
         return trained.schedule if isinstance(trained.schedule, Bottou) else Bottou()
-    threads = n_rows is not None and trained is None and model.n_jobs not in (None, 1)
+    threads = (
+        trained is None
+        and n_rows is not None
+        and model.n_jobs is not None
+        and not model.record
+        and n_rows >= 2 * ROWS_PER_THREAD
+        and resolve_jobs(model.n_jobs) > 1
+    )
     plain = (
         loss.name == losses.Hinge.name
         and model._error_kind == "class"

@@ -20,7 +20,7 @@ from osvm._input.rows import RowSource
 from osvm.linear.examples import bounded_weight, full, windowed
 from osvm.linear.learner import SGDLearner
 from osvm.linear.mixing import mixed_epoch, useful_jobs
-from osvm.linear.plan import EPOCHS, Plan
+from osvm.linear.plan import Plan
 from osvm.linear.scores import Platt
 from osvm.linear.scores import objective as compiled_objective
 from osvm.schedules import Auto
@@ -50,6 +50,7 @@ class Passes:
     tol: float | None = None
     first_order: Array | None = None
     jobs: int = 1  # threads that share an epoch
+    may_stop: bool = False  # when the loss on the way does not fall any more
 
 
 @dataclass(frozen=True)
@@ -102,14 +103,14 @@ def train(
         jobs = useful_jobs(jobs, n, learner, watch.record)
     judged = isinstance(plan.schedule, Auto)
     # of `Auto`, whose answer is the average of the last epoch, whichever that will be
-    may_stop = judged and (passes.epochs > EPOCHS or watch.epochs is not None)
+    any_may_be_last = passes.may_stop or watch.epochs is not None
     for epoch in range(passes.epochs):
         if watch.epochs is not None:
             watch.epochs.begin()
         began, before = time.perf_counter(), learner.loss_sum
         if judged and (epoch > 0 or learner.seen > 0):
             learner.settle()
-            learner.restart_average(may_stop or epoch + 1 == passes.epochs)
+            learner.restart_average(any_may_be_last or epoch + 1 == passes.epochs)
         if order is None:
             order = visiting_order(n, passes.shuffle, passes.rng)
         if jobs > 1:
@@ -123,7 +124,7 @@ def train(
             objectives.append(value)
             stale = stale + 1 if value > best - passes.tol * abs(best) else 0
             best = min(best, value)
-        if judged and passes.epochs > EPOCHS:
+        if passes.may_stop:
             losses = learner.loss_sum - before
             stale = stale + 1 if losses >= 0.99 * best else 0
             best = min(best, losses)
