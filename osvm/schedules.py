@@ -111,6 +111,7 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "eta0_intercept": {"above": 0.0},
     "forget": {"least": 0.5, "most": 1.0},
     "alpha": {"least": 0.0},
+    "half_life": {"least": 1.0},
 }
 
 
@@ -274,6 +275,9 @@ class Adaptive(Schedule):
     tail : bool, default True
         Whether ``average=True`` is the average of the last half to three quarters of the
         examples, or of all.
+    implicit : bool, default True
+        False for steps as long as the rates make them, however far that is beyond the
+        example: larger weights, for rare classes.
 
     Notes
     -----
@@ -298,10 +302,11 @@ class Adaptive(Schedule):
     mirror: bool = False
     forget: float = 1.0
     tail: bool = True
+    implicit: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("normalized", "mirror", "tail"):
+        for name in ("normalized", "mirror", "tail", "implicit"):
             check_flag(self.name, name, getattr(self, name))
 
     def spec(
@@ -318,7 +323,7 @@ class Adaptive(Schedule):
                 "schedule 'adaptive' needs eta0: give it to the estimator or as Adaptive(eta0=...)"
             )
         self._check("eta0", eta0)
-        flags = self.normalized + 2 * self.mirror + 4 * self.tail
+        flags = self.normalized + 2 * self.mirror + 4 * self.tail + 8 * (not self.implicit)
         reg = 0.0 if reg is None else reg
         return StepSpec(self.kind, eta0=eta0, reg=reg, forget=self.forget, flags=flags)
 
@@ -364,20 +369,40 @@ class CoinBetting(Schedule):
 
 @dataclass(frozen=True)
 class Auto(Schedule):
-    """What suits the task: the default of :class:`osvm.LinearRegressor`.
+    """What suits the task: the default of the linear classifier and regressor.
+
+    Classes: several settings of :class:`Adaptive` side by side, the best so far answers.  Each
+    setting is judged by the errors that it makes on examples before it learns them; one that
+    is clearly worse is dropped, so that a long stream costs little more than one setting.
+    `fit` lets them compete in its first epoch, goes on with the best alone, and predicts with
+    the average of its last epoch.
 
     Numbers are learnt with normalized :class:`Adaptive` steps and the average of the last half
     to three quarters of the examples: neither the units of the features nor those of the
     targets matter.
 
+    Parameters
+    ----------
+    half_life : float, default 1000.0
+        Of classes: examples after which an error of a stream counts for half; `fit` counts
+        all of its first epoch.
+
     Notes
     -----
+    The settings: eta0 .5 and .1; normalized with 2, and with 10 and explicit steps; for streams
+    also .5 with ``forget=0.98``, which is never dropped, since it serves after a change.
+    `value(t)` returns the first eta0.
+
     Where a regularizer (`reg`, `C`), `project`, `average`, `batch_size` or threads of `fit` are
-    asked for, :class:`Bottou` is used.  `value(t)` returns the eta0 of the steps.
+    asked for, and for classes where the loss is not the hinge or `tol` is given,
+    :class:`Bottou` is used.  A setting takes four numbers for each weight: where all of them
+    would be more than 2**25 numbers, two or one of them compete, and beyond 2**26 it is Bottou
+    again.
     """
 
     name: ClassVar[str] = "auto"
     kind: ClassVar[int] = 7
+    half_life: float = 1000.0
 
     def spec(
         self,
@@ -387,11 +412,31 @@ class Auto(Schedule):
         eta0: float | None = None,
         t0: float | None = None,
     ) -> StepSpec:
-        return NUMBERS.spec()
+        return CANDIDATES[0].spec()
+
+    def specs(self) -> list[StepSpec]:
+        """The compiled form of each setting."""
+        return [candidate.spec() for candidate in CANDIDATES]
+
+    @property
+    def decay(self) -> float:
+        """What an error of the past counts for, one example later."""
+        return 0.5 ** (1.0 / self.half_life)
 
 
 #: What `Auto` is for numbers.
 NUMBERS = Adaptive(eta0=2.0, normalized=True)
+# The settings of `Auto` for classes; which of their predictors are judged: 1 is the last
+# iterate, 2 the tail average, 3 both; and bits of those that compete in `fit`.
+CANDIDATES = (
+    Adaptive(eta0=0.5),
+    Adaptive(eta0=0.1),
+    Adaptive(eta0=2.0, normalized=True),
+    Adaptive(eta0=10.0, normalized=True, implicit=False),
+    Adaptive(eta0=0.5, forget=0.98),
+)
+PREDICTORS = (3, 3, 2, 2, 1)
+OF_FIT = 0b01111
 
 _REGISTRY: Registry[Schedule] = Registry(
     "schedule",

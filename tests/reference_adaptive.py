@@ -52,7 +52,7 @@ class Adaptive:
 
     def __init__(self, loss, d, K=1, *, eta0=0.5, reg=0.0, offset=True, numbers=False,
                  normalized=False, mirror=False, forget=1.0, tail=True, average_from=0,
-                 coin=None):  # fmt: skip
+                 coin=None, implicit=True):  # fmt: skip
         self.loss, self.K, self.eta0, self.reg = loss, K, eta0, reg
         self.offset, self.numbers, self.normalized, self.mirror = (
             offset,
@@ -60,6 +60,7 @@ class Adaptive:
             normalized,
             mirror,
         )
+        self.implicit = implicit
         self.forget, self.tail, self.average_from, self.coin = forget, tail, average_from, coin
         self.v = np.zeros((K, d + 1))  # theta in the mirror form; the last one is the offset
         self.G = np.zeros((K, d + 1))
@@ -163,7 +164,9 @@ class Adaptive:
         used[:, -1] = r[:, -1]
         q = used @ x**2
         for k in np.flatnonzero(xi):
-            if self.K == 1:
+            if not self.implicit:
+                delta = c * xi[k]
+            elif self.K == 1:
                 delta = implicit(self.loss, y, f[0], q[0], c)
             elif self.loss == "softmax":
                 delta = c * xi[k] / (1 + c * q[k] / 2)
@@ -192,3 +195,70 @@ class Adaptive:
                     * (L[k, j] + R[k, j])
                     / (L[k, j] * max(A[k, j] + L[k, j], self.coin * L[k, j]))
                 )
+
+
+class Auto:
+    """Settings that compete; (setting, is it the average) of each predictor in order."""
+
+    PREDICTORS = ((0, 0), (0, 1), (1, 0), (1, 1), (2, 1), (3, 1), (4, 0))
+
+    def __init__(self, d, K, decay):
+        self.decay, self.E, self.chosen = decay, np.zeros(7), 0
+        self.wrong, self.cs, self.errors = [], [], 0  # since the last look; of what answered
+        self.alive = [
+            Adaptive("hinge", d, K, **words)
+            for words in (
+                {"eta0": 0.5},
+                {"eta0": 0.1},
+                {"eta0": 2.0, "normalized": True},
+                {"eta0": 10.0, "normalized": True, "implicit": False},
+                {"eta0": 0.5, "forget": 0.98},
+            )
+        ]
+        self.t = 0
+
+    def weights(self):
+        g, mean = self.PREDICTORS[self.chosen]
+        return self.alive[g].average() if mean else self.alive[g].weights()
+
+    def errs(self, W, x, y):
+        f = W @ np.append(x, 1.0)
+        return (f[0] > 0) != (y > 0) if len(f) == 1 else np.argmax(f) != y
+
+    def learn(self, x, y, c=1.0):
+        self.t += 1
+        wrong = np.full(7, np.nan)
+        for p, (g, mean) in enumerate(self.PREDICTORS):
+            one = self.alive[g]
+            if one is not None:
+                if one.normalized and c > 0:
+                    one.grow(np.append(x, 1.0))
+                wrong[p] = self.errs(one.average() if mean and one.past else one.weights(), x, y)
+        self.errors += wrong[self.chosen]
+        for one in self.alive:
+            if one is not None:
+                one.learn(x, y, c)
+        if c > 0:
+            self.E = self.decay * self.E + c * wrong
+            if np.nanmin(self.E) < self.E[self.chosen]:
+                self.chosen = int(np.nanargmin(self.E))
+            self.wrong.append(wrong)
+            self.cs.append(c)
+        if self.t >= 256 and self.t & (self.t - 1) == 0:
+            self.drop()
+
+    def drop(self):
+        wrong, c = np.array(self.wrong), np.array(self.cs)
+        total = c @ wrong
+        best = int(np.nanargmin(total))
+        for g in range(4):
+            if self.alive[g] is None:
+                continue
+            own = [p for p, (h, _) in enumerate(self.PREDICTORS) if h == g]
+            p = own[int(np.argmin(total[own]))]
+            if total[p] - total[best] > 3 * np.sqrt(c**2 @ (wrong[:, p] != wrong[:, best])):
+                self.alive[g] = None
+                self.E[own] = np.nan
+        if np.isnan(self.E[self.chosen]):
+            self.chosen = int(np.nanargmin(self.E))
+        self.wrong, self.cs = [], []

@@ -24,7 +24,7 @@ CASES = [
     (schedules.SMD(eta0=0.3, per_coordinate=True), lambda t: np.full_like(t, 0.3)),
     (schedules.Adaptive(eta0=0.3, mirror=True, forget=0.9), lambda t: np.full_like(t, 0.3)),
     (schedules.CoinBetting(alpha=3.0), np.zeros_like),
-    (schedules.Auto(), lambda t: np.full_like(t, 2.0)),
+    (schedules.Auto(half_life=300.0), lambda t: np.full_like(t, 0.5)),
 ]
 TIMES = np.concatenate([np.arange(1.0, 30.0), [1e6, 1e12, 2.0**53]])
 

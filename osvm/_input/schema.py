@@ -13,6 +13,7 @@ Invariants
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
 from collections.abc import Callable, Iterable
@@ -29,6 +30,7 @@ __all__ = [
     "Schema",
     "check_list",
     "fair_dtype",
+    "judged_schema",
     "row_squares",
     "adaptive_schema",
     "buffer_schema",
@@ -437,11 +439,50 @@ def adaptive_schema(
             and groups[:, :2].max() <= 1e13
             and (
                 not normalized
-                or 0.0 < float(cells[:, 0].min()) <= float(cells[:, 0].max()) <= 1e101
+                or 0.0 <= float(cells[:, 0].min()) <= float(cells[:, 0].max()) <= 1e101
             )
         )
 
     return Schema("linear learner", scalars, arrays, ((in_range, "a number is out of range"),))
+
+
+def judged_schema(
+    dim: int,
+    n_out: int,
+    dtype: Any,
+    *,
+    normalized: bool,
+    n_groups: int,
+    n_candidates: int,
+    n_predictors: int,
+    open_ended: bool = False,
+) -> Schema:
+    """State of an `AdaptiveLearner` that judges its candidates.
+
+    `open_ended` is for a look at the layout before it is known how many candidates are left,
+    `n_groups` at most.
+    """
+    schema = adaptive_schema(
+        dim, n_groups * n_out, dtype, averaged=True, normalized=normalized, coin=False,
+        n_groups=n_groups,
+    )  # fmt: skip
+    most = 1e30
+    scalars = schema.scalars | {
+        "alive": Field("int", 1, 2**n_candidates - 1),
+        "chosen": Field("int", 0, n_predictors - 1),
+    }
+    arrays = schema.arrays | {
+        "losses": ArrayField((1,)),
+        "errors": ArrayField((1,)),
+        "figures": ArrayField((n_predictors,), np.float64, 0.0, most),
+        "outcomes": ArrayField((2, 2**n_predictors), np.float64, 0.0, most),
+    }
+    if open_ended:
+        for name in ("cells", "offsets", "groups"):
+            rows, columns = (int(size) for size in arrays[name].shape)  # type: ignore[call-overload]
+            free = (AtMost(rows), columns) if name == "groups" else (rows, AtMost(columns))
+            arrays[name] = dataclasses.replace(arrays[name], shape=free)
+    return Schema(schema.what, scalars, arrays, () if open_ended else schema.rules)
 
 
 # ------------------------------------------------------------------- kernel buffers

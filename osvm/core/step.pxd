@@ -33,6 +33,7 @@ cdef enum AdaptiveFlag:
     ADAPTIVE_NORMALIZED = 1     # by the largest value of each feature
     ADAPTIVE_MIRROR = 2         # reg in the mirror form
     ADAPTIVE_TAIL = 4           # an average is that of the last half to three quarters
+    ADAPTIVE_EXPLICIT = 8       # steps as long as the rates make them, beyond the example too
 
 
 cdef inline void step_init(Step *step, int kind, double eta0) noexcept nogil:

@@ -18,6 +18,7 @@
 #   w_j = theta_j r_j / (1 + reg t r_j), theta_j <- theta_j - delta x_j;
 # - normalized: n_j is the largest |x_j| so far; r_j is divided by n_j and multiplied by sqrt(t/N),
 #   N = sum_t sum_j x_j^2/n_j^2; w_j is multiplied by n_old/n_new when n_j grows;
+# - explicit: delta = c xi, without a cap;
 # - forget: G_j <- forget G_j before each example, by an inflating factor of what is added;
 # - numbers (regression): rates are multiplied by the deviation of the targets so far, and the
 #   offset starts at the first target, so that scaled and moved targets give the same answers;
@@ -29,6 +30,16 @@
 # has an entry per column.  root is sqrt(G), 0 for a coordinate without a gradient; u0 and u1 are
 # the accumulators of two windows of averages: the sum of w over window i is sum_i v - u_i, and
 # u_i <- u_i + sum_i dv when v changes.  A tail average restarts the older window at 2^k examples.
+#
+# Judged candidates (`schedules.Auto`).  Each group has one or two predictors, its last iterate
+# and its tail average.  The errors e_p = 0 or 1 that predictors make on an example of weight c
+# before its step are counted:
+#
+#     E_p <- decay E_p + c e_p                   the predictor of least E answers
+#
+# and after 256, 512, 1024, ... examples, by the counts since the last look, a group is dropped
+# whose best predictor errs more than the best of all, by 3 standard deviations of the
+# difference: sum c (e_p - e_best) > 3 sqrt(sum c^2 [e_p != e_best]).
 #
 # Invariants
 # - O(non-zeros) per example; where xi = 0 nothing is touched but a growing n_j;
@@ -442,6 +453,13 @@ cdef inline double bet(weight_t *cell, Py_ssize_t K, Py_ssize_t last, double g,
     else:
         cell[0] = bounded_weight(new, 1e150)
     return cell[0] - w
+
+
+cdef inline double size_ratio(double x, double inverse) noexcept nogil:
+    """|x|/n; an inverse of 0 is that of a feature that was always 0."""
+    if inverse > 0.0:
+        return fabs(x) * inverse
+    return 1e300 if x != 0.0 else 0.0
 
 
 cdef inline bint grows(double a) noexcept nogil:

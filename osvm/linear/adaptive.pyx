@@ -1,8 +1,9 @@
 """The learner of adaptive, implicit steps; equations and memory are in adaptive.pxd.
 
 `AdaptiveLearner` learns one or more settings side by side: a group of columns each, `n_out`
-of them, over one pass through the row's entries.  An estimator uses one group; several are
-candidates, of which `candidate_state` hands out one.
+of them, over one pass through the row's entries.  An estimator uses one group, or several that
+are judged as they learn, of which the best answers; others are candidates, of which
+`candidate_state` hands out one.
 
 A row's score needs its entries and the planes v alone.  Where a loss asks for a step, the
 entries are unpacked (`Entries`) into scratch, raise the roots of the columns that step, and
@@ -14,7 +15,7 @@ from libc.math cimport INFINITY, fabs, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
-from osvm._input.schema import adaptive_schema
+from osvm._input.schema import adaptive_schema, judged_schema
 from osvm.linear.weights import aligned_zeros
 
 from osvm._input.rows cimport RowSource
@@ -23,7 +24,7 @@ from osvm.linear.adaptive cimport (
     OSVM_LANES, PLANE_ROOT, PLANE_U, Entries, Group, add_repeated, all_finite, bet, dot_columns,
     grows, implicit_delta, joint_tau, keep_roots, mirror_sum, mirror_weight, move_columns,
     move_thetas, move_weights, normalized_sum, prefetch_cells, raise_columns, raise_rates,
-    rescales, softmax_tau, strided_dot, unpack,
+    rescales, size_ratio, softmax_tau, strided_dot, unpack,
 )
 from osvm.linear.learner cimport Learner, SGDLearner
 from osvm.linear.model cimport (
@@ -37,7 +38,8 @@ from osvm.core.rows cimport (
     rows_prefetch_start,
 )
 from osvm.core.step cimport (
-    ADAPTIVE_MIRROR, ADAPTIVE_NORMALIZED, ADAPTIVE_TAIL, STEP_COIN_BETTING, STEP_CONSTANT,
+    ADAPTIVE_EXPLICIT, ADAPTIVE_MIRROR, ADAPTIVE_NORMALIZED, ADAPTIVE_TAIL, STEP_COIN_BETTING,
+    STEP_CONSTANT,
 )
 from osvm.core.typedefs cimport (
     ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I32, Loss, Row, Rows,
@@ -47,6 +49,10 @@ from osvm.core.typedefs cimport (
 cdef enum:
     WIDE = 3                # one column in so many with a step, and all of them are gone through
     FIRST_WINDOW = 64       # examples before a tail average restarts for the first time
+    FIRST_LOOK = 256        # the same for the first look at losing candidates
+    LAST = 1                # predictors of a candidate: its last iterate,
+    TAIL = 2                # its tail average
+    MOST_PREDICTORS = 10
     ROWS_AHEAD = 3          # examples from asking for a row to its use; below RING
     STARTS_AHEAD = 8        # the same for where it starts
 
@@ -105,6 +111,13 @@ cdef class AdaptiveLearner(Learner):
         Number of examples before averaging starts; negative for never.
     fit_intercept : bool
     error_kind : {"class", "absolute", "novel"}
+    predictors : sequence of int, optional
+        Judges the candidates: for each, 1 if its last iterate may answer, 2 if its tail
+        average may, 3 if both.  Only of `Adaptive` without `mirror`, with an average.
+    decay : float
+        Of the counts of errors, per example.
+    alive : int, optional
+        Bits of the candidates that compete; all by default.
 
     Examples
     --------
@@ -126,6 +139,22 @@ cdef class AdaptiveLearner(Learner):
     cdef readonly object losses         # a sum per group
     cdef readonly object errors
     cdef object _steps, _groups, _work, _active, _zeros
+    cdef object _all_steps              # of all candidates, dropped ones too
+    cdef readonly object predictors     # of each candidate; None where they are not judged
+    cdef readonly object figures        # E of each predictor
+    cdef readonly object outcomes       # sums of c and c^2, by the set of predictors that erred
+    cdef double *figure_at
+    cdef double *outcome_at
+    cdef int n_predictors
+    cdef int group_of[MOST_PREDICTORS]  # the candidate of a predictor, and whether it is TAIL
+    cdef bint is_tail[MOST_PREDICTORS]
+    cdef int place[MOST_PREDICTORS]     # the group of a candidate, -1 where it was dropped
+    cdef readonly int alive             # bits of the candidates that have a group
+    cdef readonly int chosen            # the predictor that answers
+    cdef public double decay
+    cdef public bint judging            # whether errors are counted
+    cdef double *fa                     # of one example, K each: scores of the averages
+    cdef void *raw_u
     cdef void *at                       # of cells
     cdef double *b                      # of offsets
     cdef double *loss_at                # of losses, errors
@@ -133,7 +162,9 @@ cdef class AdaptiveLearner(Learner):
     cdef Group *groups
     cdef Py_ssize_t n_groups, K, stride, n_planes
     cdef int header                     # 1 with a place for 1/n_j
-    cdef bint single, averages, tail, fit_intercept, any_mirror, any_coin, plain, forgets
+    cdef public bint tail
+    cdef bint averaging                 # False while windows rest
+    cdef bint single, averages, judged, fit_intercept, any_mirror, any_coin, plain, forgets
     cdef int error_kind
     cdef double average_from
     cdef double *f                      # of one example, K each; scores
@@ -155,9 +186,10 @@ cdef class AdaptiveLearner(Learner):
     cdef int older                      # the window that predicts
 
     def __init__(self, Py_ssize_t n_features, Py_ssize_t n_out, dtype, LossSpec loss, steps, *,
-                 double average_from=-1.0, bint fit_intercept=False, error_kind="class"):
+                 double average_from=-1.0, bint fit_intercept=False, error_kind="class",
+                 predictors=None, double decay=1.0, alive=None):
         cdef StepSpec step
-        cdef Py_ssize_t g
+        cdef Py_ssize_t K
         if n_features < 1 or n_out < 1:
             raise ValueError(f"n_features and n_out must be at least 1, got {n_features} and "
                              f"{n_out}")
@@ -166,42 +198,92 @@ cdef class AdaptiveLearner(Learner):
             raise ValueError(f"weights must be float32 or float64, not {self.dtype}")
         self.single = self.dtype == np.float32
         self.fit_intercept, self.average_from = fit_intercept, average_from
-        self.averages = average_from >= 0.0
+        self.averages = self.averaging = average_from >= 0.0
         self.error_kind = {"class": ERROR_CLASS, "absolute": ERROR_ABSOLUTE,
                            "novel": ERROR_NOVEL}[error_kind]
         steps = [steps] if isinstance(steps, StepSpec) else list(steps)
-        self.n_groups, self.K = len(steps), len(steps) * n_out
-        self._groups = np.zeros(len(steps) * sizeof(Group), np.uint8)
-        self.groups = <Group *> pointer(self._groups)
-        for g in range(self.n_groups):
-            self.groups[g].scale = self.groups[g].inflation = 1.0
-        self.set_parts(loss, steps)
-        for g in range(self.n_groups):
-            step = steps[g]
+        K = len(steps) * n_out
+        for step in steps:
             self.any_coin |= step.step.kind == STEP_COIN_BETTING
             self.any_mirror |= (step.step.flags & ADAPTIVE_MIRROR) != 0
-            self.header |= (step.step.flags & ADAPTIVE_NORMALIZED) != 0
             self.tail |= (step.step.flags & ADAPTIVE_TAIL) != 0
-        self.plain = self.error_kind != ERROR_ABSOLUTE and not self.header and not self.any_mirror
         self.n_planes = PLANE_U + 2 * self.averages + 3 * self.any_coin
-        self.stride = self.header + self.K * self.n_planes
-        self.cells = aligned_zeros((n_features, self.stride), self.dtype)
-        self.offsets = np.zeros((self.n_planes, self.K))
-        self.intercept = self.offsets[0]
-        self.losses, self.errors = np.zeros(self.n_groups), np.zeros(self.n_groups)
-        self._work = np.zeros(6 * self.K + self.n_groups + (4 + OSVM_LANES) * n_out)
-        self._active = np.zeros(self.K, np.intp)
-        self.at, self.b = pointer(self.cells), <double *> pointer(self.offsets)
+        self.loss_spec, self._all_steps = loss, steps
+        self.loss = loss.loss
+        self.decay = decay
+        if predictors is not None:
+            self._judge(list(predictors))
+        self._allocate((1 << len(steps)) - 1 if alive is None else alive)
+        self.losses, self.errors = (np.zeros(1 if self.judged else self.n_groups)
+                                    for _ in range(2))
+        self._work = np.zeros(8 * K + len(steps) + (4 + OSVM_LANES) * n_out)
+        self._active = np.zeros(K, np.intp)
         self.loss_at, self.error_at = (<double *> pointer(self.losses),
                                        <double *> pointer(self.errors))
         self.f = <double *> pointer(self._work)
-        self.xi, self.q, self.delta = self.f + self.K, self.f + 2 * self.K, self.f + 3 * self.K
-        self.raw, self.value = self.f + 4 * self.K, self.f + 5 * self.K
-        self.wide = self.value + self.n_groups
+        self.xi, self.q, self.delta = self.f + K, self.f + 2 * K, self.f + 3 * K
+        self.raw, self.raw_u, self.fa = self.f + 4 * K, self.f + 5 * K, self.f + 6 * K
+        self.value = self.f + 7 * K
+        self.wide = self.value + len(steps)
         self.active = <Py_ssize_t *> pointer(self._active)
         self.weight_bound = -1.0
-        if self.header:
-            self.cells[:, 0] = self.unseen
+
+    def _judge(self, predictors):
+        """Number the predictors."""
+        cdef Py_ssize_t g
+        cdef int kind
+        if (len(predictors) != len(self._all_steps) or 2 * len(predictors) > MOST_PREDICTORS
+                or self.any_coin or self.any_mirror or not self.averages
+                or self.error_kind != ERROR_CLASS):
+            raise ValueError("these candidates cannot be judged")
+        for g in range(len(predictors)):
+            for kind in (LAST, TAIL):
+                if predictors[g] & kind:
+                    self.group_of[self.n_predictors] = g
+                    self.is_tail[self.n_predictors] = kind == TAIL
+                    self.n_predictors += 1
+        self.predictors, self.judged, self.judging = predictors, True, True
+        self.figures = np.zeros(self.n_predictors)
+        self.outcomes = np.zeros((2, 1 << self.n_predictors))
+        self.figure_at = <double *> pointer(self.figures)
+        self.outcome_at = <double *> pointer(self.outcomes)
+
+    def _alive_steps(self, int alive):
+        """The settings of these candidates; of all where they are not judged."""
+        if not self.judged:
+            return self._all_steps
+        return [step for g, step in enumerate(self._all_steps) if alive >> g & 1]
+
+    cdef _allocate(self, int alive):
+        """Zeros for the candidates in `alive`."""
+        cdef Py_ssize_t g
+        cdef StepSpec step
+        steps = self._alive_steps(alive)
+        header = 0
+        for step in steps:
+            header |= (step.step.flags & ADAPTIVE_NORMALIZED) != 0
+        K = len(steps) * self.n_out
+        cells = aligned_zeros((self.n_features, header + K * self.n_planes), self.dtype)
+        offsets = np.zeros((self.n_planes, K))
+        groups = np.zeros(len(steps) * sizeof(Group), np.uint8)
+        self._groups, self.groups = groups, <Group *> pointer(groups)
+        self._take(alive, header, cells, offsets)
+        for g in range(self.n_groups):
+            self.groups[g].scale = self.groups[g].inflation = 1.0
+
+    cdef _take(self, int alive, int header, cells, offsets):
+        """Use these arrays, of the candidates in `alive`."""
+        cdef Py_ssize_t g
+        self.alive, self.header = alive, header
+        self.cells, self.offsets, self.intercept = cells, offsets, offsets[0]
+        self.at, self.b = pointer(cells), <double *> pointer(offsets)
+        self.K = offsets.shape[1]
+        self.n_groups, self.stride = self.K // self.n_out, cells.shape[1]
+        if self.judged:
+            for g in range(len(self._all_steps)):
+                self.place[g] = (alive & ((1 << g) - 1)).bit_count() if alive >> g & 1 else -1
+        self.plain = self.error_kind != ERROR_ABSOLUTE and not header and not self.any_mirror
+        self.set_parts(self.loss_spec, self._all_steps)
 
     def __dealloc__(self):
         free(self.entries.at)
@@ -214,20 +296,17 @@ cdef class AdaptiveLearner(Learner):
         cdef StepSpec step
         cdef Py_ssize_t g
         steps = [steps] if isinstance(steps, StepSpec) else list(steps)
-        if len(steps) != self.n_groups:
-            raise ValueError(f"{len(steps)} settings for {self.n_groups} groups")
-        self.loss_spec, self._steps = loss, steps   # own what the structs point at
+        if len(steps) != len(self._all_steps):
+            raise ValueError(f"{len(steps)} settings for {len(self._all_steps)} groups")
+        self.loss_spec, self._all_steps = loss, steps   # own what the structs point at
+        self._steps = self._alive_steps(self.alive)
         self.loss = loss.loss
+        self.forgets = False
         for g in range(self.n_groups):
-            step = steps[g]
+            step = self._steps[g]
             self.groups[g].step = step.step
             self.groups[g].reg = step.step.reg
             self.forgets |= step.step.forget < 1.0
-
-    @property
-    def unseen(self):
-        """1/n_j of a feature that was always 0."""
-        return 1e15 if self.single else 1e100
 
     @property
     def weights(self):
@@ -236,12 +315,14 @@ cdef class AdaptiveLearner(Learner):
 
     @property
     def loss_sum(self):
-        """Sum of the losses that the examples had before their steps (of the first group)."""
+        """Sum of the losses that the examples had before their steps (of the group that
+        answered, or of the first).
+        """
         return float(self.losses[0])
 
     @property
     def error_sum(self):
-        """Sum of the errors that the examples had before their steps (of the first group)."""
+        """Sum of the errors that the examples had before their steps (likewise)."""
         return float(self.errors[0])
 
     @property
@@ -364,13 +445,23 @@ cdef class AdaptiveLearner(Learner):
             return self.b[(PLANE_U + self.older) * self.K + k] / self.counts[self.older]
         return self.b[k]
 
+    cdef Py_ssize_t answering(self) noexcept nogil:
+        """The group of the predictor that answers."""
+        return self.place[self.group_of[self.chosen]] if self.judged else 0
+
+    cdef bint answers_mean(self, bint averaged) noexcept nogil:
+        """Whether an answer is that of an average, where `averaged` asks for one."""
+        return (averaged and self.averages and self.counts[self.older] > 0.0
+                and (not self.judged or self.is_tail[self.chosen]))
+
     cdef void read_row(self, const Row *x, bint averaged, const weight_t *v,
                        double *out) noexcept nogil:
-        """Scores of all columns, offsets included; changes nothing."""
-        cdef Py_ssize_t i, g, k
+        """Scores of all columns, or of those that answer, offsets included; changes nothing."""
+        cdef Py_ssize_t i, g, k, first = self.answering()
         cdef double e, total
         cdef const Group *group
-        for g in range(self.n_groups):
+        averaged = self.answers_mean(averaged)
+        for g in range(first, first + 1 if self.judged else self.n_groups):
             group = &self.groups[g]
             e = self.rate_factor(group, self.t) if group.step.flags & ADAPTIVE_MIRROR else 0.0
             for k in range(g * self.n_out, (g + 1) * self.n_out):
@@ -378,7 +469,7 @@ cdef class AdaptiveLearner(Learner):
                 for i in range(x.count):
                     total += row_value(x, i) * self.read_cell(
                         group, k, v + row_index(x, i) * self.stride, averaged, e)
-                out[k] = total + self.read_offset(group, k, averaged)
+                out[k - first * self.n_out] = total + self.read_offset(group, k, averaged)
 
     cdef void score_all(self, double *f, const weight_t *v) noexcept nogil:
         """Scores of all columns from the entries, before the features' sizes grow."""
@@ -398,7 +489,7 @@ cdef class AdaptiveLearner(Learner):
                     for i in range(row.n):
                         a = 0.0
                         if group.step.flags & ADAPTIVE_NORMALIZED:
-                            a = fabs(x[i]) * v[row.at[i] - 1]
+                            a = size_ratio(x[i], v[row.at[i] - 1])
                         total += x[i] * self.read_cell(group, k, v + row.at[i], False,
                                                        e / a if grows(a) else e)
                     f[k] = total
@@ -408,7 +499,7 @@ cdef class AdaptiveLearner(Learner):
         if self.header:
             # as if the sizes had grown already
             for i in range(row.n):
-                a = fabs(x[i]) * v[row.at[i] - 1]
+                a = size_ratio(x[i], v[row.at[i] - 1])
                 if grows(a):
                     for g in range(self.n_groups):
                         group = &self.groups[g]
@@ -419,6 +510,184 @@ cdef class AdaptiveLearner(Learner):
                                      * (1.0 / a - 1.0))
         for k in range(K):
             f[k] += self.b[k]
+
+    cdef void score_means(self, double *f, const weight_t *v) noexcept nogil:
+        """The same for the averages, after `score_all`; the last iterates before there are any."""
+        cdef Py_ssize_t i, g, k, K = self.K, o = PLANE_U + self.older
+        cdef const Group *group
+        cdef const Entries *row = &self.entries
+        cdef const weight_t *raw = <const weight_t *> self.raw
+        cdef weight_t *work = <weight_t *> self.raw_u
+        cdef const weight_t *x = <const weight_t *> row.x
+        cdef double a, count = self.counts[self.older]
+        if count == 0.0:
+            for k in range(K):
+                f[k] = self.f[k]
+            return
+        dot_columns(row, v + o * K, K, work)
+        for g in range(self.n_groups):
+            group = &self.groups[g]
+            for k in range(g * self.n_out, (g + 1) * self.n_out):
+                f[k] = (group.sums[self.older] * raw[k] - work[k] + self.b[o * K + k]) / count
+        if not self.header:
+            return
+        for i in range(row.n):
+            a = size_ratio(x[i], v[row.at[i] - 1])
+            if grows(a):
+                for g in range(self.n_groups):
+                    if rescales(&self.groups[g]):
+                        for k in range(g * self.n_out, (g + 1) * self.n_out):
+                            f[k] += x[i] * (1.0 / a - 1.0) * self.read_cell(
+                                &self.groups[g], k, v + row.at[i], True, 0.0)
+
+    # ------------------------------------------------------------------ judging
+
+    cdef void judge(self, double target, Py_ssize_t label, double c) noexcept nogil:
+        """Count the errors that the predictors made on an example, by its scores."""
+        cdef int p, g, best = self.chosen
+        cdef Py_ssize_t erred = 0
+        cdef double e
+        if not c > 0.0:
+            return
+        for p in range(self.n_predictors):
+            g = self.place[self.group_of[p]]
+            if g < 0:
+                continue
+            e = self.error_of((self.fa if self.is_tail[p] else self.f) + g * self.n_out, target,
+                              label)
+            if e > 0.0:
+                erred |= 1 << p
+            self.figure_at[p] = self.decay * self.figure_at[p] + c * e
+        self.outcome_at[erred] += c
+        self.outcome_at[(1 << self.n_predictors) + erred] += c * c
+        for p in range(self.n_predictors):
+            if (self.place[self.group_of[p]] >= 0
+                    and self.figure_at[p] < self.figure_at[best]):
+                best = p
+        self.chosen = best
+
+    cdef double sum_outcomes(self, Py_ssize_t among, Py_ssize_t but, bint squared) noexcept nogil:
+        """The sum over examples where exactly one of two sets of predictors erred."""
+        cdef Py_ssize_t m, n = 1 << self.n_predictors
+        cdef double total = 0.0
+        for m in range(n):
+            if ((m & among) != 0) != ((m & but) != 0):
+                total += self.outcome_at[squared * n + m]
+        return total
+
+    cdef int losers(self) noexcept nogil:
+        """Bits of the candidates to drop, by the outcomes since the last look."""
+        cdef double errors[MOST_PREDICTORS]
+        cdef int p, best = -1, dropped = 0, own
+        cdef Py_ssize_t g, m, n = 1 << self.n_predictors
+        for p in range(self.n_predictors):
+            errors[p] = self.sum_outcomes(1 << p, 0, False)
+            if self.place[self.group_of[p]] >= 0 and (best < 0 or errors[p] < errors[best]):
+                best = p
+        for g in range(self.n_groups):
+            if self.groups[g].step.forget < 1.0:
+                continue            # it waits for the data to change
+            own = -1
+            for p in range(self.n_predictors):
+                if self.place[self.group_of[p]] == g and (own < 0 or errors[p] < errors[own]):
+                    own = p
+            if errors[own] - errors[best] > 3.0 * sqrt(self.sum_outcomes(1 << own, 1 << best,
+                                                                         True)):
+                dropped |= 1 << self.group_of[own]
+        for m in range(2 * n):
+            self.outcome_at[m] = 0.0
+        return dropped
+
+    cdef void compact(self, const weight_t *cells, weight_t *out, const Py_ssize_t *kept,
+                      Py_ssize_t n_kept, int header) noexcept nogil:
+        """The numbers of the groups that are kept, one after the other; `out` may be `cells`."""
+        cdef Py_ssize_t j, m, g, k, n = self.n_out, to = 0
+        cdef const weight_t *cell
+        for j in range(self.n_features):
+            cell = cells + j * self.stride
+            if header:
+                out[to] = cell[0]
+                to += 1
+            for m in range(self.n_planes):
+                for g in range(n_kept):
+                    for k in range(n):
+                        out[to] = cell[self.header + m * self.K + kept[g] * n + k]
+                        to += 1
+
+    def keep(self, int alive):
+        """Drop all candidates but these (bits)."""
+        cdef Py_ssize_t kept[MOST_PREDICTORS]
+        cdef Py_ssize_t g, n_kept = 0
+        cdef int header = 0, p
+        alive &= self.alive
+        if not self.judged or not alive:
+            raise ValueError("there are no such candidates")
+        if alive == self.alive:
+            return
+        for g in range(len(self._all_steps)):
+            if alive >> g & 1:
+                kept[n_kept] = self.place[g]
+                n_kept += 1
+        for g in range(n_kept):
+            header |= (self.groups[kept[g]].step.flags & ADAPTIVE_NORMALIZED) != 0
+        columns = [kept[g] * self.n_out + k for g in range(n_kept) for k in range(self.n_out)]
+        offsets = np.ascontiguousarray(self.offsets[:, columns])
+        shape = self.n_features, header + len(columns) * self.n_planes
+        try:
+            cells = aligned_zeros(shape, self.dtype)
+        except MemoryError:         # in place, without giving memory back
+            cells = self.cells.reshape(-1)[:shape[0] * shape[1]].reshape(shape)
+        if self.single:
+            self.compact(<float32_t *> self.at, <float32_t *> pointer(cells), kept, n_kept,
+                         header)
+        else:
+            self.compact(<float64_t *> self.at, <float64_t *> pointer(cells), kept, n_kept,
+                         header)
+        for g in range(n_kept):
+            self.groups[g] = self.groups[kept[g]]
+        self._take(alive, header, cells, offsets)
+        if not alive >> self.group_of[self.chosen] & 1:
+            self.chosen = min((self.figures[p], p) for p in range(self.n_predictors)
+                              if alive >> self.group_of[p] & 1)[1]
+
+    def keep_best(self):
+        """Drop all candidates but the one that answers."""
+        self.keep(1 << self.group_of[self.chosen])
+
+    def settle(self):
+        """Go on with the candidate that answers, alone and without counting errors; an
+        average is that of the examples since `restart_average`.
+        """
+        if not self.judging:
+            return
+        self.keep_best()
+        self.judging = self.tail = False
+
+    def restart_average(self, bint averaging=True):
+        """Begin both windows anew; `averaging=False` leaves them empty."""
+        self.averaging = averaging
+        self.counts[0] = self.counts[1] = 0.0
+        if not averaging:
+            return
+        windows = slice(self.header + PLANE_U * self.K, self.header + (PLANE_U + 2) * self.K)
+        self.cells[:, windows] = 0.0
+        self.offsets[PLANE_U:PLANE_U + 2] = 0.0
+        for g in range(self.n_groups):
+            self.groups[g].sums[0] = self.groups[g].sums[1] = 0.0
+
+    def resume(self, bint averaged):
+        """After `settle`: count errors again, as a stream does; `averaged` lets the average
+        answer first.
+        """
+        cdef int p
+        if not self.averaging:
+            self.restart_average()
+        self.judging = self.tail = True
+        self.figures[:] = 0.0
+        self.outcomes[:] = 0.0
+        for p in range(self.n_predictors):
+            if averaged and self.is_tail[p] and self.place[self.group_of[p]] >= 0:
+                self.chosen = p
 
     # ------------------------------------------------------------------ one step
 
@@ -431,7 +700,7 @@ cdef class AdaptiveLearner(Learner):
         cdef weight_t *cell
         for i in range(row.n):
             cell = v + row.at[i]
-            a = fabs(x[i]) * cell[-1]
+            a = size_ratio(x[i], cell[-1])
             if grows(a):
                 cell[-1] = <weight_t> (1.0 / max(fabs(x[i]), least))
                 for g in range(self.n_groups):
@@ -491,13 +760,18 @@ cdef class AdaptiveLearner(Learner):
             if joint and not wide:
                 keep_roots(row, v + K + k)
             elif not joint:
-                self.delta[k] = self.delta_of(k, first, target, label, c, value)
+                if group.step.flags & ADAPTIVE_EXPLICIT:
+                    self.delta[k] = c * self.xi[k]
+                else:
+                    self.delta[k] = self.delta_of(k, first, target, label, c, value)
                 if not wide:
                     self.move(group, k, e, inverse, v)
         if joint:           # which sees the sums of all columns
             for m in range(n_active):
                 k = self.active[m]
-                if self.loss.kind == LOSS_SOFTMAX:
+                if group.step.flags & ADAPTIVE_EXPLICIT:
+                    self.delta[k] = c * self.xi[k]
+                elif self.loss.kind == LOSS_SOFTMAX:
                     self.delta[k] = self.xi[k] * softmax_tau(self.q[k], c)
                 else:
                     self.delta[k] = self.xi[k] * joint_tau(q_sum, c, value)
@@ -507,7 +781,7 @@ cdef class AdaptiveLearner(Learner):
         if wide:
             for k in range(first, first + n):
                 self.q[k] = -self.delta[k] * e / group.scale
-            move_columns(row, v + first, n, K, self.q + first, self.averages, group.sums,
+            move_columns(row, v + first, n, K, self.q + first, self.averaging, group.sums,
                          <weight_t *> self.wide)
             if self.fit_intercept:
                 for m in range(n_active):
@@ -518,10 +792,10 @@ cdef class AdaptiveLearner(Learner):
                    weight_t *v) noexcept nogil:
         """The step of one column by its delta; the entries hold its rates."""
         if group.step.flags & ADAPTIVE_MIRROR:
-            move_thetas(&self.entries, v + k, self.K, -self.delta[k], self.averages, group.sums)
+            move_thetas(&self.entries, v + k, self.K, -self.delta[k], self.averaging, group.sums)
         else:
             move_weights(&self.entries, v + k, self.K, inverse, -self.delta[k] * e / group.scale,
-                         self.averages, group.sums)
+                         self.averaging, group.sums)
         if self.fit_intercept:
             self.b[k] -= self.delta[k] * e / self.b[self.K + k]
 
@@ -548,7 +822,7 @@ cdef class AdaptiveLearner(Learner):
             g = c * self.xi[k]
             for i in range(row.n):
                 move = bet(v + row.at[i] + k, K, last, g * x[i], alpha)
-                if self.averages:
+                if self.averaging:
                     v[row.at[i] + 2 * K + k] += <weight_t> (group.sums[0] * move)
                     v[row.at[i] + 3 * K + k] += <weight_t> (group.sums[1] * move)
             if self.fit_intercept:
@@ -577,7 +851,7 @@ cdef class AdaptiveLearner(Learner):
         cdef double total = 0.0, s
         cdef Group *group
         cdef double *b = self.b
-        if K == 1 and not self.any_mirror and not self.header:
+        if K == 1 and not self.any_mirror and not self.header and not self.judging:
             self.f[0] = (self.groups[0].scale * (row.scale * self.dot_one(row, later, v))
                          + self.b[0])
         else:
@@ -587,6 +861,8 @@ cdef class AdaptiveLearner(Learner):
             if later != NULL and K > 1:
                 self.fetch(later, v)
             self.score_all(self.f, v)
+            if self.judging:
+                self.score_means(self.fa, v)
         for g in range(self.n_groups):
             k = g * self.n_out
             if self.n_out == 1:
@@ -605,7 +881,7 @@ cdef class AdaptiveLearner(Learner):
                 group.scale *= s if s > LEAST_SHRINK else LEAST_SHRINK
                 if group.scale < SMALLEST_SCALE:
                     self.fold(0, v)
-            if self.averages and self.seen >= self.average_from:
+            if self.averaging and self.seen >= self.average_from:
                 self.count_average(v)
             return DONE
         for k in range(K):
@@ -643,7 +919,7 @@ cdef class AdaptiveLearner(Learner):
                     self.bet_group(group, g * self.n_out, c, v)
                 else:
                     self.step_group(group, g * self.n_out, target, label, c, self.value[g], v)
-        if self.averages and self.seen >= self.average_from:
+        if self.averaging and self.seen >= self.average_from:
             self.count_average(v)
         return DONE
 
@@ -721,7 +997,7 @@ cdef class AdaptiveLearner(Learner):
         cdef Row *ahead = NULL
         cdef double target = 1.0, c = 1.0
         cdef Py_ssize_t label = 0
-        cdef int status
+        cdef int status, alive
         for n in range(start, min(start + ROWS_AHEAD, stop)):
             rows_get(X, n if order == NULL else order[n], &ring[n & (RING - 1)])
         for n in range(start, stop):
@@ -750,21 +1026,40 @@ cdef class AdaptiveLearner(Learner):
             if examples.weight != NULL:
                 c = examples.weight[i]
             if record.score != NULL:
-                self.read_row(row, self.averages and self.counts[self.older] > 0.0, v,
-                              record.score + (n - start) * self.K)
+                self.read_row(row, True, v, record.score + (n - start) * self.n_out)
             status = self.learn_row(row, ahead, target, label, c, examples.largest, v)
             if status != DONE:
                 return status
             self.seen += 1.0
-            for g in range(self.n_groups):
-                self.loss_at[g] += self.value[g]
-                self.error_at[g] += self.error_of(self.f + g * self.n_out, target, label)
+            if self.judged:
+                g = self.answering()
+                self.loss_at[0] += self.value[g]
+                self.error_at[0] += self.error_of(
+                    (self.fa if self.judging and self.is_tail[self.chosen] else self.f)
+                    + g * self.n_out, target, label)
+                if self.judging:
+                    self.judge(target, label, c)
+                    if self.n_groups > 1 and self.is_due():
+                        alive = self.alive & ~self.losers()
+                        if alive != self.alive:
+                            with gil:
+                                self.keep(alive)
+                            v = <weight_t *> self.at + self.header
+            else:
+                for g in range(self.n_groups):
+                    self.loss_at[g] += self.value[g]
+                    self.error_at[g] += self.error_of(self.f + g * self.n_out, target, label)
             if record.eta != NULL:
                 record.eta[n - start] = self.mean_rate(row, v)
                 record.loss[n - start] = self.value[0]
                 record.error[n - start] = self.error_at[0] / self.seen
             at[0] = n + 1
         return DONE
+
+    cdef bint is_due(self) noexcept nogil:
+        """Whether it is time to look for losers."""
+        cdef int64_t n = <int64_t> self.seen
+        return n >= FIRST_LOOK and n & (n - 1) == 0
 
     cdef double error_of(self, const double *f, double target,
                          Py_ssize_t label) noexcept nogil:
@@ -781,20 +1076,21 @@ cdef class AdaptiveLearner(Learner):
         return f[0] < 1.0
 
     cdef double mean_rate(self, const Row *x, const weight_t *v) noexcept nogil:
-        """Mean rate over the row's entries and the columns of the first group."""
-        cdef Py_ssize_t i, k, n = x.count * self.n_out
+        """Mean rate over the row's entries and the columns of the group that answers."""
+        cdef Py_ssize_t i, k, n = x.count * self.n_out, first = self.answering()
+        cdef const Group *group = &self.groups[first]
         cdef double total = 0.0, inverse = 1.0
         cdef const weight_t *cell
-        if self.groups[0].step.kind == STEP_COIN_BETTING or n == 0:
+        if group.step.kind == STEP_COIN_BETTING or n == 0:
             return 0.0
         for i in range(x.count):
             cell = v + row_index(x, i) * self.stride
-            if self.groups[0].step.flags & ADAPTIVE_NORMALIZED:
+            if group.step.flags & ADAPTIVE_NORMALIZED:
                 inverse = cell[-1]
-            for k in range(self.n_out):
-                if cell[self.K + k] > 0:
-                    total += inverse / cell[self.K + k]
-        return total * self.rate_factor(&self.groups[0], self.t) / n
+            for k in range(self.K + first * self.n_out, self.K + (first + 1) * self.n_out):
+                if cell[k] > 0:
+                    total += inverse / cell[k]
+        return total * self.rate_factor(group, self.t) / n
 
     cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest,
                            double curvature, double target):
@@ -827,35 +1123,34 @@ cdef class AdaptiveLearner(Learner):
 
     cdef void _score_row(self, const Row *row, bint averaged, double *work,
                          double *out) noexcept nogil:
-        cdef bint mean = averaged and self.averages and self.counts[self.older] > 0.0
         if self.single:
-            self.read_row(row, mean, <const float32_t *> self.at + self.header, out)
+            self.read_row(row, averaged, <const float32_t *> self.at + self.header, out)
         else:
-            self.read_row(row, mean, <const float64_t *> self.at + self.header, out)
+            self.read_row(row, averaged, <const float64_t *> self.at + self.header, out)
 
     cdef void read_all(self, bint averaged, const weight_t *v, double *out) noexcept nogil:
-        """Every weight, K x n_features."""
-        cdef Py_ssize_t g, j, k
+        """Every weight, columns x n_features; of the group that answers where one does."""
+        cdef Py_ssize_t g, j, k, first = self.answering()
         cdef const Group *group
         cdef double e
-        for g in range(self.n_groups):
+        for g in range(first, first + 1 if self.judged else self.n_groups):
             group = &self.groups[g]
             e = self.rate_factor(group, self.t) if group.step.flags & ADAPTIVE_MIRROR else 0.0
             for j in range(self.n_features):
                 for k in range(g * self.n_out, (g + 1) * self.n_out):
-                    out[k * self.n_features + j] = self.read_cell(
+                    out[(k - first * self.n_out) * self.n_features + j] = self.read_cell(
                         group, k, v + j * self.stride, averaged, e)
 
     def weight_array(self, bint averaged=False):
         """The weights, (n_features,) or (columns, n_features), in float64."""
-        out = np.empty((self.K, self.n_features))
+        out = np.empty((self.n_out if self.judged else self.K, self.n_features))
         cdef double[:, ::1] view = out
-        cdef bint mean = averaged and self.averages and self.counts[self.older] > 0.0
+        cdef bint mean = self.answers_mean(averaged)
         if self.single:
             self.read_all(mean, <const float32_t *> self.at + self.header, &view[0, 0])
         else:
             self.read_all(mean, <const float64_t *> self.at + self.header, &view[0, 0])
-        return out[0] if self.K == 1 else out
+        return out[0] if len(out) == 1 else out
 
     def root_array(self):
         """sqrt(G) of all weights, (n_features,) or (columns, n_features), in float64."""
@@ -866,14 +1161,16 @@ cdef class AdaptiveLearner(Learner):
         return out[0] if self.K == 1 else out
 
     def average_intercept(self):
-        """The averaged offsets; the last ones while nothing has been averaged."""
-        if not self.averages or self.counts[self.older] == 0.0:
-            return self.intercept.copy()
-        return self.offsets[PLANE_U + self.older] / self.counts[self.older]
+        """The offsets that answer: the averaged ones, or the last ones."""
+        first = self.answering() * self.n_out
+        columns = slice(first, first + self.n_out) if self.judged else slice(None)
+        if not self.answers_mean(True):
+            return self.offsets[0, columns].copy()
+        return self.offsets[PLANE_U + self.older, columns] / self.counts[self.older]
 
     def frozen_average(self, averaged=True):
         """A plain learner with these weights (by default their average), for prediction."""
-        if self.n_groups != 1:
+        if self.n_groups != 1 and not self.judged:
             raise ValueError("candidates have no common weights")
         step = StepSpec(STEP_CONSTANT, eta0=1.0)
         names = {ERROR_CLASS: "class", ERROR_ABSOLUTE: "absolute", ERROR_NOVEL: "novel"}
@@ -881,7 +1178,9 @@ cdef class AdaptiveLearner(Learner):
                             reg=0.0, fit_intercept=self.fit_intercept,
                             error_kind=names[self.error_kind])
         frozen.weights.set_array(self.weight_array(averaged))
-        frozen.intercept[:] = self.average_intercept() if averaged else self.intercept
+        first = self.answering() * self.n_out
+        frozen.intercept[:] = (self.average_intercept() if averaged
+                               else self.offsets[0, first:first + self.n_out])
         return frozen
 
     def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
@@ -895,10 +1194,11 @@ cdef class AdaptiveLearner(Learner):
         if stop < 0:
             stop = X.rows.n_rows
         if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
-                or out.shape[1] != self.K:
+                or out.shape[1] != (self.n_out if self.judged else self.K):
             raise ValueError("out does not fit the rows")
         # The weights are written out once when there are enough rows to pay for it.
-        if self.n_groups == 1 and (stop - start) * (1 + self._mean_count(X)) > 2 * self.n_features:
+        if ((self.n_groups == 1 or self.judged)
+                and (stop - start) * (1 + self._mean_count(X)) > 2 * self.n_features):
             self.frozen_average(averaged).decide(X, out, False, start, stop)
             return
         with nogil:
@@ -911,9 +1211,11 @@ cdef class AdaptiveLearner(Learner):
     def _like(self, Py_ssize_t n_out):
         """A fresh learner with the same parts."""
         names = {ERROR_CLASS: "class", ERROR_ABSOLUTE: "absolute", ERROR_NOVEL: "novel"}
-        return AdaptiveLearner(self.n_features, n_out, self.dtype, self.loss_spec, self._steps,
-                               average_from=self.average_from, fit_intercept=self.fit_intercept,
-                               error_kind=names[self.error_kind])
+        return AdaptiveLearner(self.n_features, n_out, self.dtype, self.loss_spec,
+                               self._all_steps, average_from=self.average_from,
+                               fit_intercept=self.fit_intercept,
+                               error_kind=names[self.error_kind], predictors=self.predictors,
+                               decay=self.decay, alive=self.alive)
 
     def get_state(self):
         """(scalars, arrays): everything learnt, for `set_state` of an equal learner."""
@@ -926,12 +1228,22 @@ cdef class AdaptiveLearner(Learner):
                   "groups": np.array([[self.groups[g].scale, self.groups[g].inflation,
                                        self.groups[g].sums[0], self.groups[g].sums[1]]
                                       for g in range(self.n_groups)])}
+        if self.judged:
+            scalars |= {"alive": self.alive, "chosen": self.chosen}
+            arrays |= {"figures": self.figures.copy(), "outcomes": self.outcomes.copy()}
         return scalars, arrays
 
     def set_state(self, scalars, arrays):
         """Take over what `get_state` gave; ValueError, and no change, when it does not fit."""
         cdef Py_ssize_t g
-        self.schema().check(scalars, arrays)
+        self.schema(scalars.get("alive")).check(scalars, arrays)
+        if self.judged:
+            if not scalars["alive"] >> self.group_of[scalars["chosen"]] & 1:
+                raise ValueError("the saved chosen of the linear learner was dropped")
+            if scalars["alive"] != self.alive:
+                self._allocate(scalars["alive"])
+            self.chosen = scalars["chosen"]
+            self.figures[:], self.outcomes[:] = arrays["figures"], arrays["outcomes"]
         for name in ("cells", "offsets", "losses", "errors"):
             getattr(self, name)[:] = arrays[name]
         for g in range(self.n_groups):
@@ -943,11 +1255,20 @@ cdef class AdaptiveLearner(Learner):
         self.counts[0], self.counts[1] = scalars["count_0"], scalars["count_1"]
         self.older = scalars["older"]
 
-    def schema(self):
-        """What `set_state` takes."""
-        return adaptive_schema(self.n_features, self.K, self.dtype, averaged=self.averages,
-                               normalized=self.header, coin=self.any_coin,
-                               n_groups=self.n_groups)
+    def schema(self, alive=None):
+        """What `set_state` takes; of judged candidates, for those in `alive`."""
+        cdef StepSpec step
+        if not self.judged:
+            return adaptive_schema(self.n_features, self.K, self.dtype, averaged=self.averages,
+                                   normalized=self.header, coin=self.any_coin,
+                                   n_groups=self.n_groups)
+        if not isinstance(alive, int) or not 0 < alive < 1 << len(self._all_steps):
+            raise ValueError(f"the saved alive of the linear learner is {alive!r:.60}")
+        steps = self._alive_steps(alive)
+        header = any([(<StepSpec> step).step.flags & ADAPTIVE_NORMALIZED for step in steps])
+        return judged_schema(self.n_features, self.n_out, self.dtype, normalized=header,
+                             n_groups=len(steps), n_candidates=len(self._all_steps),
+                             n_predictors=self.n_predictors)
 
     def copy(self):
         """An independent copy, bit for bit."""
@@ -965,7 +1286,7 @@ cdef class AdaptiveLearner(Learner):
         An average begins anew, so that it does not hold new outputs back at 0.
         """
         old = self.n_out
-        if n_out <= max(old, 2) or self.n_groups != 1:
+        if n_out <= max(old, 2) or (self.n_groups != 1 and not self.judged):
             raise ValueError(f"cannot go from {old} to {n_out} outputs")
         wide = self._like(n_out)
         # The one score of a binary model is the second label's, and minus the first's.
@@ -975,19 +1296,20 @@ cdef class AdaptiveLearner(Learner):
             signed = [0, *range(PLANE_U, PLANE_U + 2 * self.averages), *[1] * self.any_coin]
             sign[signed, 0] = -1.0
         scalars, arrays = self.get_state()
-        shape = (self.n_features, self.n_planes, n_out)
-        planes = np.zeros(shape, self.dtype)
-        planes[:, :, :len(keep)] = self._planes()[:, :, keep] * sign
-        offsets = np.zeros((self.n_planes, n_out))
-        offsets[:, :len(keep)] = self.offsets[:, keep] * sign
+        sign, G = sign[:, None, :], self.n_groups
+        planes = np.zeros((self.n_features, self.n_planes, G, n_out), self.dtype)
+        planes[..., :len(keep)] = self._planes().reshape(*planes.shape[:3], old)[..., keep] * sign
+        offsets = np.zeros((self.n_planes, G, n_out))
+        offsets[..., :len(keep)] = self.offsets.reshape(self.n_planes, G, old)[..., keep] * sign
         if self.averages:
             windows = slice(PLANE_U, PLANE_U + 2)
             offsets[windows] = planes[:, windows] = 0.0
             scalars["count_0"] = scalars["count_1"] = 0.0
             arrays["groups"][:, 2:] = 0.0
-        cells = np.empty((self.n_features, self.header + self.n_planes * n_out), self.dtype)
+        cells = np.empty((self.n_features, self.header + self.n_planes * G * n_out), self.dtype)
         cells[:, :self.header] = self.cells[:, :self.header]
         cells[:, self.header:] = planes.reshape(self.n_features, -1)
+        offsets = offsets.reshape(self.n_planes, -1)
         wide.set_state(scalars, arrays | {"cells": cells, "offsets": offsets})
         return wide
 

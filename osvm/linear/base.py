@@ -25,10 +25,20 @@ from osvm.linear.constant import warn_if_constant, warn_if_unequal
 from osvm.linear.first_step import with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import OneExample
-from osvm.linear.plan import Plan
+from osvm.linear.plan import EPOCHS, Plan, resolve_epochs
 from osvm.linear.scores import Platt, score_csr
 from osvm.linear.state import PLAN_PARAMS, LinearState
-from osvm.linear.training import Examples, Passes, Watch, objective, run, train, visiting_order
+from osvm.linear.training import (
+    Examples,
+    Passes,
+    Watch,
+    objective,
+    run,
+    settle,
+    train,
+    visiting_order,
+)
+from osvm.schedules import OF_FIT, Auto
 
 Array = npt.NDArray[Any]
 _CSR = (sp.csr_matrix, sp.csr_array)
@@ -105,34 +115,42 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         warm = self._warm_learner(source, shape[0]) if self.warm_start else None
         order = visiting_order(source.n_rows, self.shuffle, rng)
         if warm is None:
-            plan, intercept = with_first_step(plan, data, self.epochs, *shape)
-            learner = plan.learner(source.n_features, *shape)
+            n_epochs = resolve_epochs(self.epochs, plan, source.n_rows)
+            plan, intercept = with_first_step(plan, data, n_epochs, *shape)
+            learner = plan.learner(source.n_features, *shape, alive=OF_FIT)
             learner.intercept[:] = intercept
         else:
             learner, plan = warm
+            n_epochs = resolve_epochs(self.epochs, plan, source.n_rows)
+        judged = isinstance(plan.schedule, Auto)
+        may_stop = judged and self.epochs is None and n_epochs > EPOCHS
+        if judged:
+            learner.decay = 1.0
         platt = self._new_platt(shape[0]) if getattr(self, "probability", False) else None
         before, figures = learner.seen, (learner.loss_sum, learner.error_sum)
         epochs = None
         if self.callback is not None or hasattr(self, "_skl_callbacks"):
             epochs = EpochWatch(
                 self,
-                self.epochs,
+                n_epochs,
                 *given,
                 lambda: (
                     self._moment(given[0], source, learner, plan, rng, platt, before) | attributes
                 ),
             )
         progress = make_progress(self.verbose, start=int(before)) if self.verbose else None
-        record = self._new_record(self.epochs * source.n_rows) if self.record else None
+        record = self._new_record(n_epochs * source.n_rows) if self.record else None
         watch = Watch(progress, record, platt, epochs)
         jobs = 1 if self.n_jobs is None else resolve_jobs(self.n_jobs)
-        passes = Passes(self.epochs, self.shuffle, rng, self.tol, order, jobs)
+        passes = Passes(n_epochs, self.shuffle, rng, self.tol, order, jobs, may_stop)
         objectives: list[float] = []
         interrupt = None
         try:
             objectives = train(learner, plan, data, passes, watch)
         except KeyboardInterrupt as error:
             interrupt = error  # what has been learnt so far is a usable model
+        if judged:
+            settle(learner, plan, learner.seen - before > source.n_rows)
         with self._lock.changing():
             self._store(given[0], source, learner, plan, rng)
             self.__dict__.update(attributes, _platt=platt)

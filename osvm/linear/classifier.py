@@ -23,11 +23,11 @@ from osvm._input.rows import RowSource
 from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import Learner
-from osvm.linear.plan import Plan, resolve_plan
+from osvm.linear.plan import Plan, affordable, resolve_plan
 from osvm.linear.scores import Platt
 from osvm.linear.state import _STATE
 from osvm.linear.training import Examples
-from osvm.schedules import SMD
+from osvm.schedules import SMD, Auto
 from osvm.taxonomy import Taxonomy
 
 __all__ = ["LinearClassifier", "encode_targets"]
@@ -38,9 +38,11 @@ Array = npt.NDArray[Any]
 class LinearClassifier(ClassifierMixin, LinearEstimator):
     """Linear classifier that learns one example at a time.
 
-    Minimises ``reg/2 ||w||² + mean loss(y, w.x + b)``.  The intercept b is never
-    regularised.  Two classes make one weight vector; more classes are learnt in
-    one pass, one-vs-rest for binary losses, jointly for the others.
+    At its defaults it tunes itself: several step sizes compete, and the one that errs least
+    answers (:class:`osvm.schedules.Auto`).  With `reg` or `C` it minimises
+    ``reg/2 ||w||² + mean loss(y, w.x + b)``.  The intercept b is never regularised.  Two
+    classes make one weight vector; more classes are learnt in one pass, one-vs-rest for
+    binary losses, jointly for the others.
 
     Parameters
     ----------
@@ -49,12 +51,14 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         "multiclass_hinge", "graph_hinge" (needs `taxonomy`), "softmax", or a loss
         of your own (see :mod:`osvm.losses`).
     reg : float, optional
-        The regulariser; 1e-4 unless `C` is given.
+        The regulariser; 1e-4 unless `C` is given, none with "auto".
     C : float, optional
         Instead of `reg`: ``reg = 1/(C n)``.
-    schedule : str or object, default "bottou"
-        The step size: "bottou" ``1/(reg (t0 + t))`` with t0 found from the data,
-        "inverse_time" ``1/(reg t)``, "inverse_sqrt", "kecman", "constant".
+    schedule : str or object, default "auto"
+        The step size: "auto", which is "bottou" for other losses than the hinge and with
+        `reg`, `C`, `project`, `average`, `batch_size`, `tol` or a `fit` in threads; "bottou"
+        ``1/(reg (t0 + t))`` with t0 found from the data, "inverse_time" ``1/(reg t)``,
+        "inverse_sqrt", "kecman", "constant", "smd", "adaptive", "coin_betting".
     eta0 : float, default 0.1
         First step size, for the schedules that have one.
     project : bool or float, default False
@@ -68,8 +72,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     normalize : bool, default False
         Divide each row by its norm, without a copy.
     fit_intercept : bool, default True
-    epochs : int, default 5
-        Passes over the data in `fit`, at most: `tol` and `callback` may end it sooner.
+    epochs : int, optional
+        Passes over the data in `fit`, at most: `tol` and `callback` may end it sooner.  5 by
+        default, and with "auto" up to 100 where there are fewer than 8,000 rows, which end
+        when the loss does not fall any more.
     tol : float, optional
         Stop `fit` when two epochs in a row lower the objective by less than this
         fraction.  The objective is the true one, which costs a pass.
@@ -89,8 +95,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     n_jobs : int, optional
         Threads that share the rows of a prediction, and the rows of each epoch of `fit`:
         every thread learns its own share, and the weights are merged, so that the model
-        depends on `n_jobs` (and on nothing else that threads do).  With `record`,
-        schedule="smd" or fewer than 2,000 rows a thread one thread learns.  -1 for all cores.
+        depends on `n_jobs` (and on nothing else that threads do); "auto" is then "bottou".
+        With `record`, schedule="smd" or fewer than 2,000 rows a thread one thread learns.
+        -1 for all cores.
     verbose : bool, default False
         Print progress at examples 1, 2, 4, 8, ...
     record : bool, default False
@@ -140,14 +147,14 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         *,
         reg: float | None = None,
         C: float | None = None,
-        schedule: Any = "bottou",
+        schedule: Any = "auto",
         eta0: float = 0.1,
         project: bool | float = False,
         average: bool | int = False,
         batch_size: int | str = 1,
         normalize: bool = False,
         fit_intercept: bool = True,
-        epochs: int = 5,
+        epochs: int | None = None,
         tol: float | None = None,
         shuffle: bool | str = True,
         random_state: Any = None,
@@ -207,6 +214,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             if plan.multi_loss or self.taxonomy is not None:
                 plan = dataclasses.replace(plan, delta=self._distances(index))
             n_out = self._n_out(n_classes, plan)
+            plan = plan.of_size(source.n_features, n_out)
             data = Examples(source, encode_targets(codes, n_out), weight)
             shape = n_out, self._weight_dtype(rows)
             self._train((X, y, sample_weight), data, plan, shape, labels_seen)
@@ -330,8 +338,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """The learner for the next block: the present one, a wider one, or a new one."""
         known = self.__dict__
         if "_learner" not in known:
-            plan = resolve_plan(self, None, self._distances(index)).for_stream(source)
+            plan = resolve_plan(self, None, self._distances(index))
             n_out = self._n_out(len(index), plan)
+            plan = plan.of_size(source.n_features, n_out).for_stream(source)
             return plan.learner(source.n_features, n_out, self._weight_dtype(rows)), plan, n_out
         learner, plan = self._going_on(None, source)
         n_out = self._n_out(len(index), plan)
@@ -344,6 +353,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 "schedule='smd' cannot take new labels in mid-stream: name all of them in the "
                 "first call, partial_fit(..., classes=...)"
             )
+        if isinstance(plan.schedule, Auto):
+            everyone = affordable(source.n_features, n_out)
+            if learner.alive & ~everyone:
+                learner = learner.copy()
+                learner.keep_best()
         wide = learner.with_outputs(n_out)
         wide.set_parts(*plan.specs())
         return wide, plan, n_out

@@ -33,7 +33,7 @@ from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Field, Schema, check_list
 from osvm.linear.classifier import LinearClassifier
 from osvm.linear.label_models import LabelModels, in_one_pass
-from osvm.linear.plan import resolve_plan
+from osvm.linear.plan import one_setting, resolve_plan
 from osvm.linear.state import PlanParams
 
 __all__ = ["MultilabelClassifier"]
@@ -128,7 +128,8 @@ tol, shuffle, random_state, probability
     def _new_inner(self, **changed: Any) -> LinearClassifier:
         if self.class_weight is not None:
             check_choice("class_weight", self.class_weight, ["balanced"])
-        return LinearClassifier(**{**self._inner_params(), **changed})
+        params = {**self._inner_params(), "schedule": one_setting(self.schedule)}
+        return LinearClassifier(**params | changed)
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters; those of learning take effect at the next call that learns."""

@@ -24,15 +24,24 @@ from osvm._input.parameters import (
     resolve_reg,
 )
 from osvm._input.rows import RowSource
-from osvm._input.schema import Schema, adaptive_schema, meta_schema, sgd_schema
+from osvm._input.schema import (
+    Schema,
+    adaptive_schema,
+    judged_schema,
+    meta_schema,
+    sgd_schema,
+)
 from osvm.linear import options
 from osvm.linear.adaptive import AdaptiveLearner
 from osvm.linear.examples import sq_norm
 from osvm.linear.learner import SGDLearner
+from osvm.linear.mixing import ROWS_PER_THREAD
 from osvm.linear.smd import SMDLearner
 from osvm.linear.svmd import SVMDLearner
 from osvm.schedules import (
+    CANDIDATES,
     NUMBERS,
+    PREDICTORS,
     SMD,
     Adaptive,
     Auto,
@@ -44,6 +53,10 @@ from osvm.schedules import (
 
 Array = npt.NDArray[Any]
 
+EPOCHS = 5  # of a fit that does not say
+# Numbers that the settings of `Auto` may take together, all of them, the two that are best
+# in pairs, or one.
+MOST_NUMBERS = ((0b11111, 2**25), (0b01001, 2**25), (0b00001, 2**26))
 _FLAGS = ("fit_intercept", "normalize", "warm_start", "record")
 
 
@@ -127,13 +140,16 @@ class Plan:
         return self.loss.spec() if self.delta is None else self.loss.spec(self.delta)
 
     def step_spec(self) -> Any:
-        """The compiled step."""
+        """The compiled step; a list of them for `Auto`."""
+        if isinstance(self.schedule, Auto):
+            return self.schedule.specs()
         return self.schedule.spec(reg=self.reg, C=self.C, eta0=self.eta0, t0=self.t0)
 
-    def learner(self, n_features: int, n_out: int, dtype: Any, weights: Any = None) -> SGDLearner:
-        """A learner with zero (or the given) weights."""
-        loss = self.loss.spec() if self.delta is None else self.loss.spec(self.delta)
-        step = self.schedule.spec(reg=self.reg, C=self.C, eta0=self.eta0, t0=self.t0)
+    def learner(
+        self, n_features: int, n_out: int, dtype: Any, weights: Any = None, *, alive: Any = None
+    ) -> SGDLearner:
+        """A learner with zero (or the given) weights; of `Auto`, with the settings in `alive`."""
+        loss, step = self.specs()
         shared = {
             "reg": self.reg,
             "fit_intercept": self.fit_intercept,
@@ -143,6 +159,20 @@ class Plan:
             options.refuse("smd", options.asked_by_plan(self))
             kind = SMDLearner if self.schedule.per_coordinate else SVMDLearner
             return kind(n_features, n_out, dtype, loss, step, **shared)
+        if isinstance(self.schedule, Auto):
+            everyone = affordable(n_features, n_out) or 1
+            return AdaptiveLearner(
+                n_features,
+                n_out,
+                dtype,
+                loss,
+                step,
+                average_from=0.0,
+                fit_intercept=self.fit_intercept,
+                predictors=PREDICTORS,
+                decay=self.schedule.decay,
+                alive=everyone if alive is None else everyone & alive,
+            )
         if isinstance(self.schedule, Adaptive | CoinBetting):
             options.refuse("adaptive", options.asked_by_plan(self))
             del shared["reg"]  # the step holds it
@@ -169,6 +199,17 @@ class Plan:
             return meta_schema(
                 n_features, n_out, dtype, per_coordinate=per_coordinate, reg=self.reg
             )
+        if isinstance(self.schedule, Auto):
+            return judged_schema(
+                n_features,
+                n_out,
+                dtype,
+                normalized=True,
+                n_groups=len(CANDIDATES),
+                n_candidates=len(CANDIDATES),
+                n_predictors=sum(map(int.bit_count, PREDICTORS)),
+                open_ended=True,
+            )
         if isinstance(self.schedule, Adaptive | CoinBetting):
             return adaptive_schema(
                 n_features,
@@ -186,6 +227,12 @@ class Plan:
             radius=self.radius,
             batch_size=self.batch_size,
         )
+
+    def of_size(self, n_features: int, n_out: int) -> Plan:
+        """The plan, with `Bottou` for `Auto` where one setting would take too much memory."""
+        if isinstance(self.schedule, Auto) and not affordable(n_features, n_out):
+            return dataclasses.replace(self, schedule=Bottou(), average_from=-1.0)
+        return self
 
     def with_usual_t0(self) -> Plan:
         """t0 from reg and the loss alone, for a stream whose data are not there yet.
@@ -218,6 +265,14 @@ class Plan:
         return dataclasses.replace(self, t0=1.0 / (eta * self.schedule_reg))
 
 
+def affordable(n_features: int, n_out: int) -> int:
+    """The settings of `Auto` (bits) that a model of this size competes with; 0 for none."""
+    for alive, most in MOST_NUMBERS:
+        if n_features * (1 + 4 * alive.bit_count() * n_out) <= most:
+            return alive
+    return 0
+
+
 def one_setting(schedule: Any) -> Any:
     """The schedule where models are mixed or searched: that of `Auto` is then "bottou"."""
     return Bottou.name if isinstance(schedules.get(schedule), Auto) else schedule
@@ -225,20 +280,27 @@ def one_setting(schedule: Any) -> Any:
 
 def is_chosen(plan: Plan) -> bool:
     """Whether it is a plan as `Auto` makes them, which may be left for `Bottou`."""
-    return plan.schedule == NUMBERS and plan.average_from == 0.0 and plan.reg == 0.0
+    numbers = plan.schedule == NUMBERS and plan.average_from == 0.0 and plan.reg == 0.0
+    return numbers or isinstance(plan.schedule, Auto)
 
 
-def _resolve_schedule(model: Any, n_rows: int | None, trained: Plan | None) -> Schedule:
-    """The schedule of the model, and what `Auto` is with what else is asked for."""
+def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan | None) -> Schedule:
+    """The schedule of the model; `Bottou` where `Auto` does not go with what is asked for."""
     schedule = schedules.get(model.schedule)
     if not isinstance(schedule, Auto):
         return schedule
     if trained is not None and not is_chosen(trained):
         return trained.schedule if isinstance(trained.schedule, Bottou) else Bottou()
-    threads = n_rows is not None and trained is None and model.n_jobs not in (None, 1)
+    threads = (
+        trained is None
+        and n_rows is not None
+        and model.n_jobs is not None
+        and not model.record
+        and n_rows >= 2 * ROWS_PER_THREAD
+        and resolve_jobs(model.n_jobs) > 1
+    )
     plain = (
-        model._error_kind == "absolute"
-        and model.reg is None
+        model.reg is None
         and model.C is None
         and model.project is False
         and model.average is False
@@ -246,7 +308,21 @@ def _resolve_schedule(model: Any, n_rows: int | None, trained: Plan | None) -> S
         and model.batch_size == 1
         and not threads
     )
-    return NUMBERS if plain else Bottou()
+    if not plain:
+        return Bottou()
+    if model._error_kind == "absolute":
+        return NUMBERS
+    compete = loss.name == losses.Hinge.name and model._error_kind == "class" and model.tol is None
+    return schedule if compete else Bottou()
+
+
+def resolve_epochs(epochs: int | None, plan: Plan, n_rows: int) -> int:
+    """Passes of a fit at most: more over few rows, for `Auto`."""
+    if epochs is not None:
+        return epochs
+    if not isinstance(plan.schedule, Auto):
+        return EPOCHS
+    return max(EPOCHS, min(100, math.ceil(40_000 / n_rows)))
 
 
 def check_loss(model: Any, loss: Any) -> None:
@@ -283,7 +359,7 @@ def resolve_plan(
     loss = losses.get(model.loss)
     if loss.task not in model._tasks:
         check_loss(model, loss)
-    schedule = _resolve_schedule(model, n_rows, trained)
+    schedule = _resolve_schedule(model, loss, n_rows, trained)
     auto = schedule is NUMBERS
     C = model.C
     if trained is not None and C is not None and C == trained.C:
@@ -295,7 +371,8 @@ def resolve_plan(
             usual_reg = 0.0 if auto else 1e-4
         reg = resolve_reg(model.reg, C, n_rows, default=usual_reg)
     eta0 = check_number("eta0", model.eta0, 0.0, low_open=True)
-    check_integer("epochs", model.epochs, 1)
+    if model.epochs is not None:
+        check_integer("epochs", model.epochs, 1)
     if model.tol is not None:
         check_number("tol", model.tol, 0.0)
     if model.shuffle != "full":
@@ -322,6 +399,7 @@ def resolve_plan(
             f"eta0 * reg = {eta0 * reg:g} is more than 1, so that each step would flip the "
             f"sign of the weights: lower eta0 to at most 1/reg = {1 / reg:g}"
         )
+    average_from = -1.0 if model.average is False else _average_from(model.average)
     return Plan(
         loss=loss,
         schedule=schedule,
@@ -329,7 +407,7 @@ def resolve_plan(
         C=C,
         eta0=eta0,
         radius=0.0 if model.project is False else _radius(model.project, reg),
-        average_from=float(auto) - 1.0 if model.average is False else _average_from(model.average),
+        average_from=0.0 if auto or isinstance(schedule, Auto) else average_from,
         batch_size=1 if model.batch_size == 1 else _batch(model.batch_size, n_rows, trained),
         fit_intercept=model.fit_intercept,
         error_kind=model._error_kind,

@@ -262,6 +262,8 @@ def _kind(plan: Plan) -> tuple[Any, ...]:
     schedule = plan.schedule
     if isinstance(schedule, schedules.SMD):
         return ("smd", schedule.per_coordinate)
+    if isinstance(schedule, schedules.Auto):
+        return ("auto",)
     if isinstance(schedule, schedules.Adaptive):
         average = (plan.average_from, schedule.tail)
         return ("adaptive", schedule.normalized, schedule.mirror, *average)

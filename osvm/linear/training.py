@@ -23,6 +23,7 @@ from osvm.linear.mixing import mixed_epoch, useful_jobs
 from osvm.linear.plan import Plan
 from osvm.linear.scores import Platt
 from osvm.linear.scores import objective as compiled_objective
+from osvm.schedules import Auto
 
 Array = npt.NDArray[Any]
 
@@ -49,6 +50,7 @@ class Passes:
     tol: float | None = None
     first_order: Array | None = None
     jobs: int = 1  # threads that share an epoch
+    may_stop: bool = False  # when the loss on the way does not fall any more
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,16 @@ def train(
     order, jobs = passes.first_order, passes.jobs
     if jobs > 1:
         jobs = useful_jobs(jobs, n, learner, watch.record)
+    judged = isinstance(plan.schedule, Auto)
+    # of `Auto`, whose answer is the average of the last epoch, whichever that will be
+    any_may_be_last = passes.may_stop or watch.epochs is not None
     for epoch in range(passes.epochs):
         if watch.epochs is not None:
             watch.epochs.begin()
         began, before = time.perf_counter(), learner.loss_sum
+        if judged and (epoch > 0 or learner.seen > 0):
+            learner.settle()
+            learner.restart_average(any_may_be_last or epoch + 1 == passes.epochs)
         if order is None:
             order = visiting_order(n, passes.shuffle, passes.rng)
         if jobs > 1:
@@ -116,6 +124,11 @@ def train(
             objectives.append(value)
             stale = stale + 1 if value > best - passes.tol * abs(best) else 0
             best = min(best, value)
+        if passes.may_stop:
+            losses = learner.loss_sum - before
+            stale = stale + 1 if losses >= 0.99 * best else 0
+            best = min(best, losses)
+            stale = stale if losses > 0.0 else 2
         stop = False
         if watch.epochs is not None:
             seconds = time.perf_counter() - began
@@ -126,6 +139,16 @@ def train(
     if watch.progress is not None:
         watch.progress.finish()
     return objectives
+
+
+def settle(learner: Any, plan: Plan, averaged: bool) -> None:
+    """Leave the best candidate of `Auto` after a fit, ready for a stream.
+
+    `averaged` says whether it answers with the average of the last epoch.
+    """
+    learner.settle()
+    learner.resume(averaged)
+    learner.decay = plan.schedule.decay  # type: ignore[attr-defined]
 
 
 def _mixed_epoch(

@@ -32,7 +32,7 @@ from osvm.linear.first_step import (
     trial_plan,
     with_intercept_step,
 )
-from osvm.linear.plan import Plan, resolve_plan
+from osvm.linear.plan import EPOCHS, Plan, one_setting, resolve_plan
 from osvm.linear.training import Examples, objective, visiting_order
 
 __all__ = ["OnePassSearch", "one_pass_search"]
@@ -121,6 +121,7 @@ class OnePassSearch:
         if by_class is not None:
             weight = by_class[codes] if weight is None else weight * by_class[codes]
         models = make_models(base, self.candidates_)
+        epochs = models[0].epochs
         for model in models:
             options.refuse("search", options.asked(model))
         delta = base._distances(index)
@@ -130,11 +131,11 @@ class OnePassSearch:
         rng = make_generator(base.random_state)
         dtype = base._weight_dtype(rows)
         order = visiting_order(source.n_rows, base.shuffle, rng)
-        plans = try_first_steps(plans, source, targets, n_out, dtype, weight, base.epochs)
+        plans = try_first_steps(plans, source, targets, n_out, dtype, weight, epochs)
         learner = _search_learner(plans, source.n_features, n_out, dtype)
         progress = make_progress(base.verbose)
         path: list[tuple[float, Array, Array]] = []
-        for epoch in range(base.epochs):
+        for epoch in range(epochs):
             if epoch:
                 order = visiting_order(source.n_rows, base.shuffle, rng)
             start = 0
@@ -299,6 +300,8 @@ def _as_list(name: str, values: Any) -> list[Any]:
 def make_models(base: LinearClassifier, candidates: list[dict[str, Any]]) -> list[Any]:
     """An unfitted copy of `base` for each candidate; one clone, since that is slow."""
     blank = clone(base)
+    blank.schedule = one_setting(base.schedule)
+    blank.epochs = EPOCHS if base.epochs is None else base.epochs
     models = []
     for params in candidates:
         model = copy.copy(blank)

@@ -53,7 +53,9 @@ def train(folder, *arguments, name="m.osvm"):
 
 def test_train_and_predict(folder):
     path = folder / "a.osvm"
-    out, err = process("train", folder / "train.svm", "-m", path, "--random-state", 1)
+    out, err = process(
+        "train", folder / "train.svm", "-m", path, "--random-state", 1, "--epochs", 5
+    )
     assert out == ""
     lines = err.splitlines()
     assert lines[0].split()[:2] == ["examples", "average"]

@@ -22,7 +22,7 @@ Y = {
     "number": SCORE,
 }
 LINEAR = [
-    ("LinearClassifier", "binary", {}),
+    ("LinearClassifier", "binary", {"schedule": "bottou"}),
     ("LinearClassifier", "binary", {"average": True}),
     ("LinearClassifier", "binary", {"average": 100, "project": True}),
     ("LinearClassifier", "binary", {"batch_size": 7}),
@@ -203,7 +203,7 @@ def test_one_class_a_part_makes_two():
     merged = osvm.merge(parts)
     assert merged.classes_.tolist() == [0, 1]
     share = [np.mean(y == 0), np.mean(y == 1)]
-    w = share[0] * parts[0]._learner.weights.array() - share[1] * parts[1]._learner.weights.array()
+    w = share[0] * parts[0].coef_[0] - share[1] * parts[1].coef_[0]
     np.testing.assert_allclose(merged.coef_[0], w, atol=1e-12)
     turned = osvm.merge([osvm.LinearClassifier().partial_fit(X, y, classes=[0, 1])] * 2)
     stream = osvm.LinearClassifier().partial_fit(X[y == 1][:1], y[y == 1][:1]).partial_fit(X, y)

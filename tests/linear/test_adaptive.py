@@ -20,6 +20,8 @@ FORMS = {
     "normalized mirror": {"normalized": True, "mirror": True, "reg": 0.01},
     "normalized shrinking forgetting": {"normalized": True, "reg": 0.01, "forget": 0.9},
     "forgetting": {"forget": 0.95},
+    "explicit": {"implicit": False},
+    "normalized explicit": {"normalized": True, "implicit": False},
     "whole average": {"tail": False},
     "late average": {"average_from": 30},
 }

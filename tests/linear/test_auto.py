@@ -1,0 +1,264 @@
+"""Settings that compete: against their equations, however a stream is cut, and what falls back."""
+
+import pickle
+
+import numpy as np
+import pytest
+import reference_adaptive as reference
+import scipy.sparse as sp
+
+import osvm
+from osvm.schedules import OF_FIT, Auto, Bottou
+
+
+def make_problem(n=700, d=8, K=2, seed=0, scales=True):
+    rng = np.random.default_rng(seed)
+    units = np.geomspace(0.1, 30.0, d) if scales else np.ones(d)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.7)
+    y = np.argmax(X @ rng.standard_normal((d, K)) + 0.5 * rng.standard_normal((n, K)), axis=1)
+    return X * units, y
+
+
+def assert_same_state(one, two):
+    (scalars, arrays), (others, other_arrays) = (m._learner.get_state() for m in (one, two))
+    assert scalars == others
+    assert arrays.keys() == other_arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, other_arrays[name], err_msg=name)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("scales", [False, True])
+def test_competition_follows_the_equations(K, scales, weighted):
+    X, y = make_problem(600, K=K, scales=scales, seed=3)
+    weight = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], 600) if weighted else None
+    model = osvm.LinearClassifier()
+    naive = reference.Auto(8, 1 if K == 2 else K, Auto().decay)
+    for i in range(600):
+        part = slice(i, i + 1)
+        model.partial_fit(
+            sp.csr_matrix(X[part]), y[part], classes=range(K) if i == 0 else None,
+            sample_weight=None if weight is None else weight[part],
+        )  # fmt: skip
+        target = (1 if y[i] else -1) if K == 2 else y[i]
+        naive.learn(X[i], target, 1.0 if weight is None else weight[i])
+        learner = model._learner
+        alive = sum(1 << g for g, one in enumerate(naive.alive) if one is not None)
+        assert (learner.alive, learner.chosen) == (alive, naive.chosen), i
+        assert learner.error_sum == naive.errors
+        kept = np.isfinite(naive.E)
+        np.testing.assert_allclose(learner.figures[kept], naive.E[kept], rtol=1e-12)
+        W = naive.weights()
+        np.testing.assert_allclose(model.coef_, W[:, :-1], rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(model.intercept_, W[:, -1], rtol=1e-8, atol=1e-9)
+    if scales and not weighted:
+        assert learner.alive != 0b11111  # some were dropped, or the test shows little
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("K", [2, 4])
+def test_cuts_of_a_stream_do_not_matter(K, dtype):
+    X, y = make_problem(1100, K=K)
+    X, rng, columns = X.astype(dtype), np.random.default_rng(0), np.arange(8)
+    whole = osvm.LinearClassifier().partial_fit(X, y, classes=range(K))
+    cut, at = osvm.LinearClassifier(), 0
+    while at < len(y):
+        stop = at + int(rng.integers(1, 120))
+        cut.partial_fit(X[at:stop], y[at:stop], classes=range(K))
+        cut, at = pickle.loads(pickle.dumps(cut)), stop
+    single = osvm.LinearClassifier().partial_fit(X[:1], y[:1], classes=range(K))
+    for x, label in zip(X[1:], y[1:]):
+        single.learn_one(columns, x, label)
+    assert whole._learner.alive != 0b11111
+    assert_same_state(whole, cut)
+    assert_same_state(whole, single)
+    answers = [single.predict_one(columns, x) for x in X]
+    np.testing.assert_array_equal(whole.predict(X), answers)
+    np.testing.assert_allclose(
+        whole.decision_function(X[:9]), osvm.LinearClassifier.decision_function(whole, X)[:9]
+    )
+
+
+def test_dropped_candidates_leave_smaller_files_that_go_on(tmp_path):
+    X, y = make_problem(1500)
+    model = osvm.LinearClassifier().partial_fit(X[:200], y[:200])
+    early = len(pickle.dumps(model))
+    model.partial_fit(X[200:1100], y[200:1100])
+    assert len(pickle.dumps(model)) < early
+    model.save(tmp_path / "model.osvm")
+    again = osvm.load(tmp_path / "model.osvm")
+    assert_same_state(model, again)
+    for one in (model, again):
+        one.partial_fit(X[1100:], y[1100:])
+    assert_same_state(model, again)
+
+
+def test_a_saved_state_that_does_not_fit_is_refused():
+    X, y = make_problem(1100)
+    model = osvm.LinearClassifier().partial_fit(X, y)
+    scalars, arrays = model._learner.get_state()
+    fresh = model._plan.learner(8, 1, np.float64)
+    for changed in ({"alive": 0}, {"alive": 32}, {"alive": True}, {"alive": 1.0}, {"chosen": 7}):
+        with pytest.raises(ValueError, match="saved"):
+            fresh.set_state(scalars | changed, arrays)
+    dropped = next(g for g in range(4) if not scalars["alive"] >> g & 1)
+    with pytest.raises(ValueError, match="saved"):
+        fresh.set_state(scalars | {"chosen": (0, 2, 4, 5)[dropped]}, arrays)
+    with pytest.raises(ValueError, match="saved"):
+        fresh.set_state(scalars | {"alive": 31}, arrays)
+    assert fresh.seen == 0
+    fresh.set_state(scalars, arrays)
+
+
+def test_a_failed_block_changes_nothing():
+    X, y = make_problem(400)
+    model = osvm.LinearClassifier().partial_fit(X[:200], y[:200])
+    before = pickle.loads(pickle.dumps(model))
+    bad = X[200:].copy()
+    bad[-1] = 1e180 * np.where(y[-1], -1.0, 1.0) * np.sign(model.coef_[0])
+    with pytest.raises(FloatingPointError):
+        model.partial_fit(bad, y[200:])
+    assert_same_state(model, before)
+
+
+@pytest.mark.parametrize("known", [1, 2, 3])
+def test_labels_may_come_late(known):
+    X, y = make_problem(1600, K=4, scales=False)
+    few = y[:500] < known
+    model = osvm.LinearClassifier().partial_fit(X[:500][few], y[:500][few])
+    model.partial_fit(X[500:], y[500:])
+    assert sorted(model.classes_.tolist()) == [0, 1, 2, 3]
+    informed = osvm.LinearClassifier().partial_fit(X[500:], y[500:])
+    assert model.score(X, y) > informed.score(X, y) - 0.03
+    assert model.coef_.shape == (4, 8)
+
+
+def test_fit_goes_on_with_the_best_setting_alone():
+    X, y = make_problem(1000, seed=2)
+    model = osvm.LinearClassifier(epochs=1, shuffle=False).fit(X, y)
+    stream = model._plan.learner(8, 1, np.float64, alive=OF_FIT)
+    stream.decay = 1.0
+    from osvm._input.rows import RowSource
+
+    stream.run(RowSource.dense(X), np.where(y, 1.0, -1.0))
+    np.testing.assert_array_equal(model.coef_[0], stream.weights.array(True))
+    assert model._learner.alive.bit_count() == 1
+    assert model.n_iter_ == 1
+    # later epochs: the average of the last one
+    model = osvm.LinearClassifier(epochs=3, shuffle=False).fit(X, y)
+    group = next(g for g in range(5) if model._learner.alive >> g & 1)
+    settings = [{"eta0": 0.5}, {"eta0": 0.1}, {"eta0": 2.0, "normalized": True},
+                {"eta0": 10.0, "normalized": True, "implicit": False}]  # fmt: skip
+    naive = reference.Adaptive("hinge", 8, tail=False, average_from=2000, **settings[group])
+    for _ in range(3):
+        for x, label in zip(X, y):
+            naive.learn(x, 1 if label else -1)
+    np.testing.assert_allclose(model.coef_, naive.average()[:, :-1], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(model.last_coef_, naive.weights()[:, :-1], rtol=1e-8, atol=1e-10)
+    # and on in a stream, from a file as from memory
+    again = pickle.loads(pickle.dumps(model))
+    for one in (model, again):
+        one.partial_fit(X, y)
+    assert_same_state(model, again)
+    assert 5 < osvm.LinearClassifier().fit(X, y).n_iter_ <= 40
+    assert osvm.LinearClassifier().fit(np.tile(X, (9, 1)), np.tile(y, 9)).n_iter_ == 5
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"reg": 1e-4},
+        {"C": 1.0},
+        {"average": True},
+        {"project": True, "reg": 1e-3},
+        {"batch_size": 4},
+        {"tol": 1e-3},
+        {"loss": "logistic"},
+        {"loss": "softmax"},
+        {"n_jobs": 2, "epochs": 5},
+    ],
+)
+def test_what_it_does_not_go_with_is_learnt_by_bottou(words):
+    X, y = make_problem(4000 if "n_jobs" in words else 300, scales=False)
+    auto = osvm.LinearClassifier(random_state=0, **words).fit(X, y)
+    words = {"epochs": 5, **words}
+    plain = osvm.LinearClassifier(schedule="bottou", random_state=0, **words).fit(X, y)
+    assert isinstance(auto._plan.schedule, Bottou)
+    np.testing.assert_array_equal(auto.coef_, plain.coef_)
+    assert_same_state(auto, plain)
+
+
+def test_many_weights_have_fewer_settings(monkeypatch):
+    most = ((0b11111, 1000), (0b01001, 1000), (0b00001, 1500))
+    monkeypatch.setattr("osvm.linear.plan.MOST_NUMBERS", most)
+    rng = np.random.default_rng(0)
+    for d, alive in ((40, 31), (100, 9), (250, 1), (350, 0)):
+        X = rng.standard_normal((300, d))
+        y = (X[:, 0] > 0).astype(int)
+        model = osvm.LinearClassifier().partial_fit(X[:200], y[:200])
+        assert getattr(model._learner, "alive", 0) == alive
+        assert isinstance(model._plan.schedule, Auto if alive else Bottou)
+        again = pickle.loads(pickle.dumps(model))
+        assert_same_state(model, again)
+        model.partial_fit(X[200:], np.where(y[200:], 1, 2))  # three labels: more of everything
+        assert model.coef_.shape == (3, d)
+        if alive:
+            assert model._learner.alive.bit_count() == 1
+        model = osvm.LinearClassifier(epochs=1).fit(X, y)
+        assert isinstance(model._plan.schedule, Auto if alive else Bottou)
+
+
+def test_parameters_that_change_in_mid_stream():
+    X, y = make_problem(600, scales=False)
+    model = osvm.LinearClassifier().partial_fit(X, y)
+    coef, b = model.coef_, model.intercept_
+    model.set_params(reg=1e-6).partial_fit(X[:1], y[:1])
+    assert isinstance(model._plan.schedule, Bottou)
+    assert np.linalg.norm(model.coef_ - coef) < 0.2 * np.linalg.norm(coef)
+    assert abs(model.intercept_ - b) < 0.2 * np.linalg.norm(coef)
+    assert model.t_ == 601
+
+
+def test_merging_takes_the_weights_that_answer():
+    X, y = make_problem(900, K=3, scales=False)
+    parts = [osvm.LinearClassifier().partial_fit(X[k::3], y[k::3]) for k in range(3)]
+    merged = osvm.merge(parts)
+    assert merged.t_ == 900
+    np.testing.assert_allclose(merged.coef_, np.mean([p.coef_ for p in parts], axis=0))
+    np.testing.assert_allclose(merged.intercept_, np.mean([p.intercept_ for p in parts], axis=0))
+    assert merged.partial_fit(X, y).score(X, y) > 0.6
+    base = osvm.LinearClassifier().partial_fit(X[:300], y[:300])
+    went_on = [pickle.loads(pickle.dumps(base)).partial_fit(X[300:], y[300:]) for _ in range(2)]
+    merged = osvm.merge(went_on, base)
+    assert merged.t_ == 1500
+    np.testing.assert_allclose(merged.coef_, went_on[0].coef_)
+
+
+def test_probabilities_and_class_weights():
+    X, y = make_problem(1500, scales=False)
+    keep = (y == 0) | (np.arange(1500) % 12 == 0)
+    X, y = X[keep], y[keep]
+    model = osvm.LinearClassifier(probability=True, random_state=0).fit(X, y)
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert abs(p[:, 1].mean() - np.mean(y)) < 0.05
+    shares = [
+        osvm.LinearClassifier(random_state=0, class_weight=w).fit(X, y).predict(X).mean()
+        for w in (None, "balanced")
+    ]
+    assert shares[1] > shares[0]
+    plain = osvm.LinearClassifier().partial_fit(X, y, sample_weight=np.where(y, 10.0, 1.0))
+    weighed = osvm.LinearClassifier(class_weight={0: 1.0, 1: 10.0}).partial_fit(X, y)
+    assert_same_state(plain, weighed)
+
+
+def test_drift_is_followed_as_by_meta_descent():
+    rng = np.random.default_rng(0)
+    X, W = rng.standard_normal((12000, 20)), rng.standard_normal((4, 20))
+    y = (np.einsum("ij,ij->i", X, np.repeat(W, 3000, axis=0)) > 0).astype(int)
+    errors = [
+        osvm.LinearClassifier(schedule=step).partial_fit(X, y)._learner.error_sum / len(y)
+        for step in ("auto", "smd")
+    ]
+    assert errors[0] < errors[1] + 0.005
