@@ -479,7 +479,7 @@ def judged_schema(
     }
     if open_ended:
         for name in ("cells", "offsets", "groups"):
-            rows, columns = (int(size) for size in arrays[name].shape)  # type: ignore[call-overload]
+            rows, columns = (size for size in arrays[name].shape if isinstance(size, int))
             free = (AtMost(rows), columns) if name == "groups" else (rows, AtMost(columns))
             arrays[name] = dataclasses.replace(arrays[name], shape=free)
     return Schema(schema.what, scalars, arrays, () if open_ended else schema.rules)

@@ -105,8 +105,8 @@ class Plan:
     needs_t0: bool = dataclasses.field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.schedule, Auto):
-            raise ValueError("schedule 'auto' is no plan: it stands for another one")
+        if isinstance(self.schedule, Auto) and self.error_kind != "class":
+            raise ValueError("schedule 'auto' stands for another one, but for classes")
         bottou = isinstance(self.schedule, Bottou)
         free = isinstance(self.schedule, Bottou) and self.schedule.t0 is None
         # b has no regularizer, which these schedules rely on: it gets a step of its own
