@@ -246,7 +246,7 @@ def _kind(plan: Plan) -> tuple[Any, ...]:
     """What a learner's state depends on: empty for plain steps."""
     schedule = plan.schedule
     if isinstance(schedule, schedules.SMD):
-        return ("smd", schedule.per_coordinate)
+        return ("smd", schedule.per_coordinate, schedule.rest)
     if isinstance(schedule, schedules.Adaptive):
         average = (plan.average_from, schedule.tail)
         return ("adaptive", schedule.normalized, schedule.mirror, *average)
