@@ -201,6 +201,11 @@ class SMD(Schedule):
         the model.  An eta0 above the cap starts at the cap.
     per_coordinate : bool, default False
         One step size per feature (linear models) instead of one for all.
+    rest : bool, default True
+        With `per_coordinate`: the step size of a feature rests while its value is 0, and only
+        the regularizer moves its weight, any number of steps at once.  False is the paper's
+        update at every feature and step, made one by one when the feature comes again or is
+        read; on sparse rows with reg > 0 the models differ, with reg = 0 or dense rows not.
     eta0_intercept : float, optional
         The first step size of the intercept (kernel machines); `eta0` by default.
 
@@ -219,9 +224,12 @@ class SMD(Schedule):
     eta_max: float | None = None
     per_coordinate: bool = False
     eta0_intercept: float | None = None
+    rest: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.rest and not self.per_coordinate:
+            raise ValueError("smd: rest=False is for per_coordinate=True; leave it at True")
         if self.eta_max is not None and self.eta_max < self.eta_min:
             raise ValueError(f"smd: eta_max {self.eta_max!r} lies below eta_min {self.eta_min!r}")
 

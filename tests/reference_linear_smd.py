@@ -81,16 +81,18 @@ class SVMD(Base):
 
 
 class SMD(Base):
+    rest = True  # False: eta is adapted at every coordinate, as printed
+
     def first_eta(self):
         return np.full((self.K, self.d), min(self.eta0, self.eta_max))
 
     def step_weights(self, x, xi, chi):
         lam, reg = self.decay, self.reg
-        visited = x != 0  # elsewhere eta rests
+        visited = x != 0
         G = reg * self.W + np.outer(xi, x)
         HZ = reg * self.Z + np.outer(chi, x)
         adapted = self.clip(self.eta * np.maximum(0.5, 1 - self.mu * G * self.Z))  # (4)
-        self.eta = np.where(visited, adapted, self.eta)
+        self.eta = np.where(visited, adapted, self.eta) if self.rest else adapted
         self.Z = lam * self.Z - self.eta * (G + lam * HZ)  # (7)
         self.W = self.W - self.eta * G  # (1)
         if not visited.any():

@@ -60,7 +60,7 @@ def report(name, rows, options, remarks="", title="", about=""):
     out = Report(name, title or name, about, options)
     out.add_table(
         "Published, by a plain reference of the same equations, and ours",
-        ["experiment", "published", "plain reference", "ours", "how it differs"],
+        ["experiment", "published", "plain reference (kept, not rerun)", "ours", "how it differs"],
         [[row[key] for key in keys] for row in rows],
         remarks,
     )

@@ -83,7 +83,8 @@ def fit(
     >>> import dask.array as da, numpy as np, osvm.dask  # doctest: +SKIP
     >>> X = da.random.default_rng(0).normal(size=(1000, 4), chunks=(250, 4))  # doctest: +SKIP
     >>> y = (X[:, 0] > 0).astype(int)  # doctest: +SKIP
-    >>> model = osvm.dask.fit(osvm.LinearClassifier(random_state=0), X, y, rounds=2)  # doctest: +SKIP
+    >>> model = osvm.LinearClassifier(random_state=0)  # doctest: +SKIP
+    >>> model = osvm.dask.fit(model, X, y, rounds=2)  # doctest: +SKIP
     >>> model.t_  # doctest: +SKIP
     2000
     """

@@ -157,7 +157,9 @@ class Plan:
         }
         if isinstance(self.schedule, SMD):
             options.refuse("smd", options.asked_by_plan(self))
-            kind = SMDLearner if self.schedule.per_coordinate else SVMDLearner
+            kind = SVMDLearner
+            if self.schedule.per_coordinate:
+                kind, shared["rest"] = SMDLearner, self.schedule.rest
             return kind(n_features, n_out, dtype, loss, step, **shared)
         if isinstance(self.schedule, Auto):
             everyone = affordable(n_features, n_out) or 1

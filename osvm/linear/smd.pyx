@@ -14,7 +14,10 @@ e = eta reg and a = 1 - e,
 
     w <- a^k w,   z <- (decay a)^k z - e w a^(k-1) (1 - decay^k)/(1 - decay).
 
-Where every row is dense and without zeros this is the paper's algorithm as it stands.
+Where every row is dense and without zeros, or reg is 0, this is the paper's algorithm as it
+stands.  On other rows the paper adapts eta at every step, by g = reg w alone where x is zero;
+eta, z and w then move each other and k steps have no closed form.  `rest=False` makes those
+steps one by one when the coordinate is visited or read.
 
 Invariants
 - `stamp[j]` is the step that coordinate j has reached; reading never moves it, so that
@@ -376,12 +379,14 @@ cdef class SMDLearner(MetaLearner):
     cdef int64_t *stamp
     cdef double *powers                 # decay^0 .. decay^(TABLE - 1)
     cdef bint single
+    cdef bint rest                      # eta stays as it is between visits
     cdef object _weights                # up to date for step _weights_t
     cdef double _weights_t
 
     def __init__(self, Py_ssize_t n_features, Py_ssize_t n_out, dtype, LossSpec loss,
-                 StepSpec step, **options):
+                 StepSpec step, *, bint rest=True, **options):
         super().__init__(n_features, n_out, dtype, loss, step, **options)
+        self.rest = rest
         shape = (n_features, n_out)
         self._w, self._z = np.zeros(shape, dtype), np.zeros(shape, dtype)
         self._eta = np.full(shape, self.step.eta, dtype)
@@ -412,16 +417,24 @@ cdef class SMDLearner(MetaLearner):
             return self.powers[<Py_ssize_t> k]
         return pow(self.step.decay, k)
 
-    cdef void catch_up(self, double k, double eta, double *w, double *z) noexcept nogil:
+    cdef void catch_up(self, double k, double *eta, double *w, double *z) noexcept nogil:
         """k steps of the regulariser alone."""
-        cdef double e, shrunk, decayed, decay = self.step.decay
+        cdef double e, g, shrunk, decayed, decay = self.step.decay
         if k <= 0.0 or (w[0] == 0.0 and z[0] == 0.0):
             return
         decayed = self.power(k)
         if self.reg == 0.0:
             z[0] *= decayed
             return
-        e = eta * self.reg
+        if not self.rest:
+            while k > 0.0 and (w[0] != 0.0 or z[0] != 0.0):
+                g = self.reg * w[0]
+                eta[0] = step_clip(&self.step, eta[0] * smd_factor(self.step.mu, g * z[0]))
+                z[0] = decay * z[0] - eta[0] * (g + decay * self.reg * z[0])
+                w[0] -= eta[0] * g
+                k -= 1.0
+            return
+        e = eta[0] * self.reg
         if k == 1.0:
             z[0] = decay * (1.0 - e) * z[0] - e * w[0]
             w[0] *= 1.0 - e
@@ -454,7 +467,7 @@ cdef class SMDLearner(MetaLearner):
                        weight_t *eta) noexcept nogil:
         cdef Py_ssize_t i, j, k, at, K = self.n_out, n_visited = 0
         cdef bint plain = self.is_plain(x)
-        cdef double v, w_now, z_now, g, step, reg = self.reg, decay = self.step.decay
+        cdef double v, w_now, z_now, eta_now, g, step, reg = self.reg, decay = self.step.decay
         cdef double eta_sum = 0.0, largest = 0.0, xi_largest = 0.0
         for k in range(K):
             self.f[k] = 0.0
@@ -471,8 +484,8 @@ cdef class SMDLearner(MetaLearner):
                 largest = fabs(v)
             for k in range(K):
                 at = j * K + k
-                w_now, z_now = w[at], z[at]
-                self.catch_up(self.t - self.stamp[j], eta[at], &w_now, &z_now)
+                w_now, z_now, eta_now = w[at], z[at], eta[at]
+                self.catch_up(self.t - self.stamp[j], &eta_now, &w_now, &z_now)
                 self.f[k] += v * w_now
                 self.z[k] += v * z_now
         value[0] = self.find_xi(target, label, c)
@@ -497,10 +510,10 @@ cdef class SMDLearner(MetaLearner):
             n_visited += 1
             for k in range(K):
                 at = j * K + k
-                w_now, z_now = w[at], z[at]
-                self.catch_up(self.t - self.stamp[j], eta[at], &w_now, &z_now)
+                w_now, z_now, eta_now = w[at], z[at], eta[at]
+                self.catch_up(self.t - self.stamp[j], &eta_now, &w_now, &z_now)
                 g = reg * w_now + self.xi[k] * v
-                step = step_clip(&self.step, eta[at] * smd_factor(self.step.mu, g * z_now))
+                step = step_clip(&self.step, eta_now * smd_factor(self.step.mu, g * z_now))
                 eta[at] = <weight_t> step
                 step = eta[at]
                 eta_sum += step
@@ -517,46 +530,48 @@ cdef class SMDLearner(MetaLearner):
     # ------------------------------------------------------------ reading
 
     cdef void read_all(self, const weight_t *w, const weight_t *z, const weight_t *eta,
-                       double *w_out, double *z_out) noexcept nogil:
+                       double *w_out, double *z_out, double *eta_out) noexcept nogil:
         """Every coordinate, up to date."""
         cdef Py_ssize_t j, k, at, K = self.n_out
         for j in range(self.n_features):
             for k in range(K):
                 at = j * K + k
-                w_out[at], z_out[at] = w[at], z[at]
-                self.catch_up(self.t - self.stamp[j], eta[at], &w_out[at], &z_out[at])
+                w_out[at], z_out[at], eta_out[at] = w[at], z[at], eta[at]
+                self.catch_up(self.t - self.stamp[j], &eta_out[at], &w_out[at], &z_out[at])
 
     cdef void read_row(self, const Row *x, const weight_t *w, const weight_t *z,
                        const weight_t *eta, double *out) noexcept nogil:
         cdef Py_ssize_t i, j, k, at, K = self.n_out
-        cdef double w_now, z_now
+        cdef double w_now, z_now, eta_now
         for k in range(K):
             out[k] = self.b[k]
         for i in range(x.count):
             j = row_index(x, i)
             for k in range(K):
                 at = j * K + k
-                w_now, z_now = w[at], z[at]
-                self.catch_up(self.t - self.stamp[j], eta[at], &w_now, &z_now)
+                w_now, z_now, eta_now = w[at], z[at], eta[at]
+                self.catch_up(self.t - self.stamp[j], &eta_now, &w_now, &z_now)
                 out[k] += row_value(x, i) * w_now
 
     def _read(self):
-        """w and z up to date, n_features x n_out, float64."""
-        w, z = np.empty((2, self.n_features, self.n_out))
-        cdef double[:, ::1] w_view = w, z_view = z
+        """w, z and eta up to date, n_features x n_out, float64."""
+        w, z, eta = np.empty((3, self.n_features, self.n_out))
+        cdef double[:, ::1] w_view = w, z_view = z, eta_view = eta
         if self.single:
             self.read_all(<const float32_t *> self.w, <const float32_t *> self.trace,
-                          <const float32_t *> self.etas, &w_view[0, 0], &z_view[0, 0])
+                          <const float32_t *> self.etas, &w_view[0, 0], &z_view[0, 0],
+                          &eta_view[0, 0])
         else:
             self.read_all(<const float64_t *> self.w, <const float64_t *> self.trace,
-                          <const float64_t *> self.etas, &w_view[0, 0], &z_view[0, 0])
-        return w, z
+                          <const float64_t *> self.etas, &w_view[0, 0], &z_view[0, 0],
+                          &eta_view[0, 0])
+        return w, z, eta
 
     @property
     def weights(self):
         """The weights up to date, as a ScaledVector or ScaledMatrix; O(d) after learning."""
         if self._weights_t != self.t or self._weights is None:
-            w, _ = self._read()
+            w = self._read()[0]
             if self.n_out == 1:
                 weights = ScaledVector(self.n_features, self.dtype)
                 weights.set_array(w[:, 0])
@@ -573,7 +588,7 @@ cdef class SMDLearner(MetaLearner):
 
     def eta_array(self):
         """The step sizes, (n_features,) or (n_out, n_features), as float64."""
-        eta = self._eta.astype(np.float64)
+        eta = self._read()[2]
         return eta[:, 0] if self.n_out == 1 else np.ascontiguousarray(eta.T)
 
     def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
@@ -606,6 +621,11 @@ cdef class SMDLearner(MetaLearner):
         return self.copy()
 
     # ------------------------------------------------------- saving, copying
+
+    def _like(self):
+        cdef SMDLearner made = super()._like()
+        made.rest = self.rest
+        return made
 
     def get_state(self):
         scalars, arrays = super().get_state()

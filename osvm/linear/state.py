@@ -261,7 +261,7 @@ def _kind(plan: Plan) -> tuple[Any, ...]:
     """What a learner's state depends on: empty for plain steps."""
     schedule = plan.schedule
     if isinstance(schedule, schedules.SMD):
-        return ("smd", schedule.per_coordinate)
+        return ("smd", schedule.per_coordinate, schedule.rest)
     if isinstance(schedule, schedules.Auto):
         return ("auto",)
     if isinstance(schedule, schedules.Adaptive):

@@ -317,6 +317,7 @@ def smd(
     decay: float = 0.95,
     loss: Any = "hinge",
     epochs: int = 1,
+    rest: bool = True,
     **options: Any,
 ) -> LinearClassifier:
     """Stochastic meta-descent with a step size for every coordinate.
@@ -329,6 +330,12 @@ def smd(
     ----------
     reg, eta0, mu, decay, loss, epochs
         As for :func:`sparse_svmd`.
+    rest : bool, default True
+        Step sizes rest where a row is zero, which is a variant of the paper's algorithm on
+        sparse rows with reg > 0, at O(non-zeros) a step.  False is the algorithm as printed;
+        the steps that a coordinate has missed are made one by one when it is met.  On 20,000
+        rows with 40 of 50,000 features, as frequent as words are, that took 200 times as
+        long, and the weights were .001 apart at reg=1e-4, .03 at reg=.01.
     **options
         Further parameters of `LinearClassifier`.
     """
@@ -336,7 +343,7 @@ def smd(
         loss,
         reg=reg,
         eta0=eta0,
-        schedule=SMD(mu=mu, decay=decay, per_coordinate=True),
+        schedule=SMD(mu=mu, decay=decay, per_coordinate=True, rest=rest),
         epochs=epochs,
         **_defaults(options, fit_intercept=False, shuffle=False),
     )

@@ -6,8 +6,10 @@ import reference_kernel as kernel_reference
 import reference_linear_smd as reference
 import scipy.sparse as sp
 
+import osvm
 from osvm import losses, schedules
 from osvm._input.rows import RowSource
+from osvm.linear.smd import SMDLearner
 from osvm.linear.svmd import SVMDLearner
 
 SCALAR = {
@@ -100,6 +102,46 @@ def test_several_outputs_share_one_step_size(loss, offset):
     words = {"reg": 0.01, "eta0": 0.2, "mu": 0.05, "decay": 0.9}
     learner = make_learner(SVMDLearner, loss, 25, K=4, offset=offset, **words)
     follow(learner, reference.SVMD(MULTI[loss], 25, K=4, offset=offset, **words), X, y)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.5, 0.95, 1.0])
+@pytest.mark.parametrize("reg", [0.0, 1e-4, 0.3])
+@pytest.mark.parametrize("K", [1, 3])
+def test_step_sizes_rested_where_the_paper_adapts_them(decay, reg, K):
+    X = make_rows(150)
+    loss = "hinge" if K == 1 else "softmax"
+    y = make_targets(X, K, loss)
+    words = {"reg": reg, "eta0": 0.3, "mu": 0.2, "decay": decay}
+    step = schedules.SMD(
+        eta0=0.3, mu=0.2, decay=decay, eta_min=0.0, per_coordinate=True, rest=False
+    ).spec(reg=reg)
+    learner = SMDLearner(25, K, np.float64, losses.get(loss).spec(), step, reg=reg, rest=False)
+    naive = reference.SMD((SCALAR if K == 1 else MULTI)[loss], 25, K=K, **words)
+    naive.rest = False
+    follow(learner, naive, X, y)
+    np.testing.assert_allclose(np.atleast_2d(learner.eta_array()), naive.eta, rtol=1e-10)
+    copied = learner.copy()
+    for one in (learner, copied):
+        one.run(source(X), y)
+    assert np.array_equal(learner.weights.array(), copied.weights.array())
+    resting = make_learner(SMDLearner, loss, 25, K=K, **words)
+    resting.run(source(X), y)
+    resting.run(source(X), y)
+    same = np.allclose(resting.weights.array(), learner.weights.array(), rtol=1e-9)
+    assert same == (reg == 0.0)
+
+
+def test_rest_is_for_step_sizes_per_coordinate():
+    with pytest.raises(ValueError, match="rest=False is for per_coordinate=True"):
+        schedules.SMD(rest=False)
+    X, y = make_rows(150), make_targets(make_rows(150), 1, "hinge")
+    model = osvm.recipes.smd(reg=0.1, rest=False).partial_fit(X, y)
+    twin = osvm.recipes.smd(reg=0.1, rest=False)
+    twin._set_state(*model._get_state())
+    assert np.array_equal(twin.partial_fit(X, y).coef_, model.partial_fit(X, y).coef_)
+    model.set_params(schedule=schedules.SMD(per_coordinate=True))
+    with pytest.raises(ValueError, match="cannot be swapped"):
+        model.partial_fit(X, y)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.5, 1.0])
