@@ -374,7 +374,8 @@ class Auto(Schedule):
     The default of :class:`osvm.LinearClassifier`.  Each setting is judged by the errors that it
     makes on examples before it learns them; one that is clearly worse is dropped, so that a
     long stream costs little more than one setting.  `fit` lets them compete in its first
-    epoch, goes on with the best alone, and predicts with the average of its last epoch.
+    epoch (of two classes, one of which has less than 2 % of the rows, only the one with explicit
+    steps), goes on with the best alone, and predicts with the average of its last epoch.
 
     Parameters
     ----------
@@ -419,7 +420,7 @@ class Auto(Schedule):
 
 
 # The settings of `Auto`; which of their predictors are judged: 1 is the last iterate, 2 the
-# tail average, 3 both; and bits of those that compete in `fit`.
+# tail average, 3 both; and bits of those that compete in `fit`, and for a rare class.
 CANDIDATES = (
     Adaptive(eta0=0.5),
     Adaptive(eta0=0.1),
@@ -429,6 +430,7 @@ CANDIDATES = (
 )
 PREDICTORS = (3, 3, 2, 2, 1)
 OF_FIT = 0b01111
+OF_RARE = 0b01000
 
 _REGISTRY: Registry[Schedule] = Registry(
     "schedule",

@@ -168,7 +168,7 @@ class Plan:
                 fit_intercept=self.fit_intercept,
                 predictors=PREDICTORS,
                 decay=self.schedule.decay,
-                alive=everyone if alive is None else everyone & alive,
+                alive=everyone if alive is None else everyone & alive or everyone,
             )
         if isinstance(self.schedule, Adaptive | CoinBetting):
             options.refuse("adaptive", options.asked_by_plan(self))

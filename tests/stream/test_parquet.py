@@ -230,7 +230,7 @@ def test_convert_train_predict(folder):
     models = []
     for name, data in (("a", source), ("b", table)):
         model = folder / f"{name}.osvm"
-        command("train", data, "--random-state", 1, "--stream", "-q", "-m", model)
+        command("train", data, "--no-shuffle", "--stream", "-q", "-m", model)
         out, err = command("predict", data, "-m", model)
         assert out.count("\n") == 500
         assert "accuracy" in err
