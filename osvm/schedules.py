@@ -382,8 +382,9 @@ class Auto(Schedule):
     Classes: several settings of :class:`Adaptive` side by side, the best so far answers.  Each
     setting is judged by the errors that it makes on examples before it learns them; one that
     is clearly worse is dropped, so that a long stream costs little more than one setting.
-    `fit` lets them compete in its first epoch, goes on with the best alone, and predicts with
-    the average of its last epoch.
+    `fit` lets them compete in its first epoch (of two classes, one of which has less than 2 %
+    of the rows, only the one with explicit steps), goes on with the best alone, and predicts
+    with the average of its last epoch.
 
     Numbers are learnt with normalized :class:`Adaptive` steps and the average of the last half
     to three quarters of the examples: neither the units of the features nor those of the
@@ -402,10 +403,10 @@ class Auto(Schedule):
     `value(t)` returns the first eta0.
 
     Where a regularizer (`reg`, `C`), `project`, `average`, `batch_size` or threads of `fit` are
-    asked for, and for classes where the loss is not the hinge or `tol` is given,
-    :class:`Bottou` is used.  A setting takes four numbers for each weight: where all of them
-    would be more than 2**25 numbers, two or one of them compete, and beyond 2**26 it is Bottou
-    again.
+    asked for, and for classes where the loss is not the hinge, `tol` is given or a `fit` has
+    more than 50 columns to a row, :class:`Bottou` is used.  A setting takes four numbers for
+    each weight: where all of them would be more than 2**25 numbers, two or one of them compete,
+    and beyond 2**26 it is Bottou again.
     """
 
     name: ClassVar[str] = "auto"
@@ -435,7 +436,8 @@ class Auto(Schedule):
 #: What `Auto` is for numbers.
 NUMBERS = Adaptive(eta0=2.0, normalized=True)
 # The settings of `Auto` for classes; which of their predictors are judged: 1 is the last
-# iterate, 2 the tail average, 3 both; and bits of those that compete in `fit`.
+# iterate, 2 the tail average, 3 both; and bits of those that compete in `fit`, and for a rare
+# class.
 CANDIDATES = (
     Adaptive(eta0=0.5),
     Adaptive(eta0=0.1),
@@ -445,6 +447,7 @@ CANDIDATES = (
 )
 PREDICTORS = (3, 3, 2, 2, 1)
 OF_FIT = 0b01111
+OF_RARE = 0b01000
 
 _REGISTRY: Registry[Schedule] = Registry(
     "schedule",

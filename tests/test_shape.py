@@ -54,8 +54,8 @@ def test_a_fit_of_two_classes_takes_few_calls(kind):
     X = np.random.default_rng(0).normal(size=(300, 5))
     y = (X[:, 0] > 0).astype(int)
     X = kind(X)
-    osvm.LinearClassifier(random_state=0).fit(X, y)  # imports and shared parts
-    model, files = osvm.LinearClassifier(random_state=0), []
+    osvm.LinearClassifier(random_state=0, epochs=5).fit(X, y)  # imports and shared parts
+    model, files = osvm.LinearClassifier(random_state=0, epochs=5), []
 
     def note(frame, event, _):
         if event == "call" and frame.f_code.co_filename.startswith(str(ROOT)):

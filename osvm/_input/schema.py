@@ -18,7 +18,7 @@ import math
 import numbers
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -479,7 +479,7 @@ def judged_schema(
     }
     if open_ended:
         for name in ("cells", "offsets", "groups"):
-            rows, columns = (size for size in arrays[name].shape if isinstance(size, int))
+            rows, columns = cast("tuple[int, int]", arrays[name].shape)
             free = (AtMost(rows), columns) if name == "groups" else (rows, AtMost(columns))
             arrays[name] = dataclasses.replace(arrays[name], shape=free)
     return Schema(schema.what, scalars, arrays, () if open_ended else schema.rules)

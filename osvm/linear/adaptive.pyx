@@ -214,6 +214,8 @@ cdef class AdaptiveLearner(Learner):
         if predictors is not None:
             self._judge(list(predictors))
         self._allocate((1 << len(steps)) - 1 if alive is None else alive)
+        while self.judged and self.place[self.group_of[self.chosen]] < 0:
+            self.chosen += 1
         self.losses, self.errors = (np.zeros(1 if self.judged else self.n_groups)
                                     for _ in range(2))
         self._work = np.zeros(8 * K + len(steps) + (4 + OSVM_LANES) * n_out)
@@ -1032,11 +1034,7 @@ cdef class AdaptiveLearner(Learner):
                 return status
             self.seen += 1.0
             if self.judged:
-                g = self.answering()
-                self.loss_at[0] += self.value[g]
-                self.error_at[0] += self.error_of(
-                    (self.fa if self.judging and self.is_tail[self.chosen] else self.f)
-                    + g * self.n_out, target, label)
+                self.count_answer(target, label)
                 if self.judging:
                     self.judge(target, label, c)
                     if self.n_groups > 1 and self.is_due():
@@ -1055,6 +1053,20 @@ cdef class AdaptiveLearner(Learner):
                 record.error[n - start] = self.error_at[0] / self.seen
             at[0] = n + 1
         return DONE
+
+    cdef void count_answer(self, double target, Py_ssize_t label) noexcept nogil:
+        """Loss and error of the scores that answered an example, after its step."""
+        cdef Py_ssize_t g = self.answering(), k = g * self.n_out
+        cdef double *f = self.f + k
+        if not (self.judging and self.is_tail[self.chosen]):
+            self.loss_at[0] += self.value[g]
+        else:
+            f = self.fa + k
+            if self.n_out == 1:
+                self.loss_at[0] += loss_value_xi(&self.loss, target, f[0], self.q)
+            else:
+                self.loss_at[0] += mloss_value_xi(&self.loss, self.n_out, label, f, 1.0, self.q)
+        self.error_at[0] += self.error_of(f, target, label)
 
     cdef bint is_due(self) noexcept nogil:
         """Whether it is time to look for losers."""

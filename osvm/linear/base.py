@@ -22,7 +22,7 @@ from osvm._estimator.threads import Team, resolve_jobs
 from osvm._input import validate
 from osvm._input.rows import RowSource
 from osvm.linear.constant import warn_if_constant, warn_if_unequal
-from osvm.linear.first_step import with_first_step
+from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import OneExample
 from osvm.linear.plan import EPOCHS, Plan, resolve_epochs
@@ -38,7 +38,7 @@ from osvm.linear.training import (
     train,
     visiting_order,
 )
-from osvm.schedules import OF_FIT, Auto
+from osvm.schedules import Auto
 
 Array = npt.NDArray[Any]
 _CSR = (sp.csr_matrix, sp.csr_array)
@@ -114,18 +114,18 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         rng = make_generator(self.random_state)
         warm = self._warm_learner(source, shape[0]) if self.warm_start else None
         order = visiting_order(source.n_rows, self.shuffle, rng)
-        if warm is None:
-            n_epochs = resolve_epochs(self.epochs, plan, source.n_rows)
-            plan, intercept = with_first_step(plan, data, n_epochs, *shape)
-            learner = plan.learner(source.n_features, *shape, alive=OF_FIT)
-            learner.intercept[:] = intercept
-        else:
+        if warm is not None:
             learner, plan = warm
-            n_epochs = resolve_epochs(self.epochs, plan, source.n_rows)
-        judged = isinstance(plan.schedule, Auto)
-        may_stop = judged and self.epochs is None and n_epochs > EPOCHS
-        if judged:
-            learner.decay = 1.0
+        n_epochs = resolve_epochs(self.epochs, plan, source.n_rows)
+        auto = plan.schedule if isinstance(plan.schedule, Auto) else None
+        may_stop = auto is not None and self.epochs is None and n_epochs > EPOCHS
+        if warm is None:
+            plan, intercept = with_first_step(plan, data, n_epochs, *shape)
+            alive = None if auto is None else competing(data.targets, data.weight)
+            learner = plan.learner(source.n_features, *shape, alive=alive)
+            learner.intercept[:] = intercept
+        if auto is not None:
+            learner.decay = 1.0  # all errors of the first epoch count
         platt = self._new_platt(shape[0]) if getattr(self, "probability", False) else None
         before, figures = learner.seen, (learner.loss_sum, learner.error_sum)
         epochs = None
@@ -149,8 +149,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             objectives = train(learner, plan, data, passes, watch)
         except KeyboardInterrupt as error:
             interrupt = error  # what has been learnt so far is a usable model
-        if judged:
-            settle(learner, plan, learner.seen - before > source.n_rows)
+        if auto is not None:
+            settle(learner, auto, learner.seen - before > source.n_rows)
         with self._lock.changing():
             self._store(given[0], source, learner, plan, rng)
             self.__dict__.update(attributes, _platt=platt)

@@ -214,7 +214,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             if plan.multi_loss or self.taxonomy is not None:
                 plan = dataclasses.replace(plan, delta=self._distances(index))
             n_out = self._n_out(n_classes, plan)
-            plan = plan.of_size(source.n_features, n_out)
+            plan = plan.of_size(source.n_features, n_out, source.n_rows)
             data = Examples(source, encode_targets(codes, n_out), weight)
             shape = n_out, self._weight_dtype(rows)
             self._train((X, y, sample_weight), data, plan, shape, labels_seen)

@@ -30,7 +30,7 @@ from osvm.linear.examples import take_rows
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
 from osvm.linear.training import Examples, objective, run
-from osvm.schedules import Bottou
+from osvm.schedules import OF_FIT, OF_RARE, Bottou
 
 Array = npt.NDArray[Any]
 
@@ -52,6 +52,8 @@ _BETTER, _BETTER_NUMBERS, _BETTER_LARGER = 0.9, 0.99, 0.98
 _MOST_MOVES = 20
 # Of the intercept's step: b moves at rows with a loss, which are few with a rare class.
 _LARGEST_INTERCEPT_STEP, _LARGEST_SHARED_STEP = 64.0, 16.0
+# The share of one of two classes below which it is rare.
+_RARE = 0.02
 # Targets whose median is where b starts.
 _MEDIAN_ROWS = 4096
 
@@ -240,6 +242,17 @@ def class_weights(targets: Array, weight: Array | None) -> Array:
     """Total weight of each class, of targets -1 and +1 or of codes."""
     codes = targets > 0.0 if targets.dtype.kind == "f" else targets
     return np.bincount(codes, weights=weight, minlength=2)
+
+
+def competing(targets: Array, weight: Array | None) -> int:
+    """The settings of `Auto` (bits) that compete in a fit to these targets.
+
+    Errors do not tell settings apart that never find a rare class: explicit steps alone do.
+    """
+    if targets.dtype.kind != "f":
+        return OF_FIT
+    weights = class_weights(targets, weight)
+    return OF_FIT if float(weights.min()) >= _RARE * float(weights.sum()) else OF_RARE
 
 
 def with_intercept_step(plan: Plan, weights: Array) -> Plan:

@@ -57,6 +57,7 @@ EPOCHS = 5  # of a fit that does not say
 # Numbers that the settings of `Auto` may take together, all of them, the two that are best
 # in pairs, or one.
 MOST_NUMBERS = ((0b11111, 2**25), (0b01001, 2**25), (0b00001, 2**26))
+MOST_COLUMNS_PER_ROW = 50
 _FLAGS = ("fit_intercept", "normalize", "warm_start", "record")
 
 
@@ -173,7 +174,7 @@ class Plan:
                 fit_intercept=self.fit_intercept,
                 predictors=PREDICTORS,
                 decay=self.schedule.decay,
-                alive=everyone if alive is None else everyone & alive,
+                alive=everyone if alive is None else everyone & alive or everyone,
             )
         if isinstance(self.schedule, Adaptive | CoinBetting):
             options.refuse("adaptive", options.asked_by_plan(self))
@@ -230,9 +231,12 @@ class Plan:
             batch_size=self.batch_size,
         )
 
-    def of_size(self, n_features: int, n_out: int) -> Plan:
-        """The plan, with `Bottou` for `Auto` where one setting would take too much memory."""
-        if isinstance(self.schedule, Auto) and not affordable(n_features, n_out):
+    def of_size(self, n_features: int, n_out: int, n_rows: float = math.inf) -> Plan:
+        """The plan, with `Bottou` for `Auto` where one setting would take too much memory, or
+        where there are too few rows for rates of so many columns.
+        """
+        few = n_features > MOST_COLUMNS_PER_ROW * n_rows
+        if isinstance(self.schedule, Auto) and (few or not affordable(n_features, n_out)):
             return dataclasses.replace(self, schedule=Bottou(), average_from=-1.0)
         return self
 

@@ -141,14 +141,14 @@ def train(
     return objectives
 
 
-def settle(learner: Any, plan: Plan, averaged: bool) -> None:
+def settle(learner: Any, schedule: Auto, averaged: bool) -> None:
     """Leave the best candidate of `Auto` after a fit, ready for a stream.
 
     `averaged` says whether it answers with the average of the last epoch.
     """
     learner.settle()
     learner.resume(averaged)
-    learner.decay = plan.schedule.decay  # type: ignore[attr-defined]
+    learner.decay = schedule.decay
 
 
 def _mixed_epoch(

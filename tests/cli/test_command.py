@@ -77,7 +77,7 @@ def test_train_and_predict(folder):
 
     X, y = next(read(folder / "train.svm"))
     Z, t = next(read(folder / "test.svm", n_features=X.shape[1]))
-    model = osvm.LinearClassifier(random_state=1).fit(X, y)
+    model = osvm.LinearClassifier(random_state=1, epochs=5).fit(X, y)
     assert [float(p) for p in predictions] == model.predict(Z).tolist()
     assert accuracy == pytest.approx(100 * np.mean(model.predict(Z) == t))
     scores, _ = command("predict", folder / "test.svm", "-m", path, "--scores", "-q")

@@ -177,10 +177,13 @@ def test_fit_goes_on_with_the_best_setting_alone():
         {"loss": "logistic"},
         {"loss": "softmax"},
         {"n_jobs": 2, "epochs": 5},
+        {},
     ],
 )
 def test_what_it_does_not_go_with_is_learnt_by_bottou(words):
     X, y = make_problem(4000 if "n_jobs" in words else 300, scales=False)
+    if not words:
+        X = sp.csr_matrix(np.hstack([X, np.zeros((300, 15_000))]))  # more than 50 columns a row
     auto = osvm.LinearClassifier(random_state=0, **words).fit(X, y)
     words = {"epochs": 5, **words}
     plain = osvm.LinearClassifier(schedule="bottou", random_state=0, **words).fit(X, y)

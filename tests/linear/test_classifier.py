@@ -334,7 +334,9 @@ def test_callback_gets_the_model_of_the_moment(tmp_path):
         assert model.t_ == epoch.number * X.shape[0]
         seen.append((model, model.score(X, y)))
 
-    model = osvm.LinearClassifier(epochs=3, callback=callback, random_state=0, probability=True)
+    model = osvm.LinearClassifier(
+        schedule="bottou", epochs=3, callback=callback, random_state=0, probability=True
+    )
     model.fit(X, y)
     assert np.array_equal(seen[-1][0].coef_, model.coef_)
     assert not np.array_equal(seen[0][0].coef_, model.coef_)

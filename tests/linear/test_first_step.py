@@ -299,10 +299,12 @@ def test_labels_together_find_the_step_of_each_alone(loss):
     heavy = osvm.MultilabelClassifier(loss=loss, random_state=0, class_weight="balanced")
     heavy.fit(X, Y, sample_weight=weight)
     for k in range(4):
-        alone = osvm.LinearClassifier(loss=loss, random_state=0).fit(X, Y[:, k])
+        alone = osvm.LinearClassifier(loss=loss, schedule="bottou", random_state=0).fit(X, Y[:, k])
         assert joint._joined.plans[k].t0 == alone._plan.t0
         assert joint._joined.plans[k].intercept_step == alone._plan.intercept_step
-        alone = osvm.LinearClassifier(loss=loss, random_state=0, class_weight="balanced")
+        alone = osvm.LinearClassifier(
+            loss=loss, schedule="bottou", random_state=0, class_weight="balanced"
+        )
         alone.fit(X, Y[:, k], sample_weight=weight)
         assert heavy._joined.plans[k].t0 == alone._plan.t0
         assert heavy._joined.plans[k].intercept_step == alone._plan.intercept_step
@@ -332,7 +334,7 @@ def test_the_intercept_steps_further_for_a_rare_class():
 
 def test_saved_models_keep_the_intercept_step(tmp_path):
     X, y, Xt, _ = rare_class(0, n=500)
-    model = osvm.LinearClassifier(random_state=0).fit(X, y)
+    model = osvm.LinearClassifier(random_state=0, schedule="bottou").fit(X, y)
     assert model._plan.intercept_step > 1.0
     model.save(tmp_path / "m.osvm")
     again = osvm.load(tmp_path / "m.osvm")

@@ -21,10 +21,10 @@ Y = {
     "LinearNovelty": None,
 }
 CASES = [
-    ("LinearClassifier", "LinearClassifier", {}),
+    ("LinearClassifier", "LinearClassifier", {"schedule": "bottou"}),
     ("LinearClassifier", "LinearClassifier", {"average": True, "loss": "logistic"}),
     ("LinearClassifier", "LinearClassifier", {"loss": "squared_hinge", "project": True}),
-    ("LinearClassifier", "LinearClassifier", {"probability": True}),
+    ("LinearClassifier", "LinearClassifier", {"schedule": "bottou", "probability": True}),
     ("LinearClassifier", "multi", {"average": 50}),
     ("LinearClassifier", "multi", {"loss": "softmax"}),
     ("LinearRegressor", "LinearRegressor", {"loss": "huber", "average": True}),
@@ -43,7 +43,7 @@ def fitted(cls, target, **params):
 def test_an_epoch_is_the_merge_of_its_shares(cls, target, params, jobs):
     if cls == "LinearRegressor":  # `fit` starts the intercept at the targets' median
         params = {**params, "fit_intercept": False}
-    params = {"schedule": Bottou(t0=100.0), "shuffle": False, "random_state": 0, **params}
+    params = {**params, "schedule": Bottou(t0=100.0), "shuffle": False, "random_state": 0}
     model = fitted(cls, target, epochs=2, n_jobs=jobs, **params)
     y, current = Y[target], None
     edges = np.linspace(0, N, jobs + 1).astype(int)

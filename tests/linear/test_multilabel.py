@@ -170,7 +170,7 @@ def test_every_option_gives_the_model_of_one_label(options, dtype):
         "atol": 1e-9 if dtype == np.float64 else 2e-2,
     }
     for k in range(4):
-        one = osvm.LinearClassifier(random_state=1, **options)
+        one = osvm.LinearClassifier(random_state=1, **{"schedule": "bottou", **options})
         one.fit(rows, MEMBER[:, k], sample_weight=weight)
         np.testing.assert_allclose(model.coef_[k], one.coef_[0], **close)
         if hasattr(one, "predict_proba"):
@@ -196,7 +196,7 @@ def test_saved_pickled_and_grown_models_go_on_bit_for_bit(options, tmp_path):
         np.testing.assert_array_equal(twin.coef_, model.coef_)
         np.testing.assert_array_equal(twin.decision_function(X), model.decision_function(X))
         assert twin._totals() == model._totals()
-    alone = osvm.LinearClassifier(**options)
+    alone = osvm.LinearClassifier(**{"schedule": "bottou", **options})
     alone.partial_fit(X[1:], [int("zoo" in s) for s in more[1:]], classes=[0, 1])
     np.testing.assert_allclose(model.coef_[4], alone.coef_[0], rtol=1e-9, atol=1e-12)
 
@@ -221,7 +221,8 @@ def test_labels_that_come_late():
     model.partial_fit(X[100:], SETS[100:])
     assert model.classes_.tolist() == ["art", "law", "war", "sea"]
     first = 100 + int(MEMBER[100:, 2].argmax())  # where the label comes
-    alone = osvm.LinearClassifier().partial_fit(X[first:], MEMBER[first:, 2], classes=[0, 1])
+    alone = osvm.LinearClassifier(schedule="bottou")
+    alone.partial_fit(X[first:], MEMBER[first:, 2], classes=[0, 1])
     np.testing.assert_allclose(model.coef_[3], alone.coef_[0], rtol=1e-10)
 
 
@@ -310,7 +311,8 @@ def test_parameters_are_checked():
     with pytest.raises(AttributeError, match="before it is fitted"):
         _ = osvm.MultilabelClassifier().coef_
     weighted = osvm.MultilabelClassifier(class_weight="balanced", random_state=0).fit(X, SETS)
-    one = osvm.LinearClassifier(class_weight="balanced", random_state=0).fit(X, MEMBER[:, 1])
+    one = osvm.LinearClassifier(class_weight="balanced", schedule="bottou", random_state=0)
+    one.fit(X, MEMBER[:, 1])
     np.testing.assert_allclose(weighted.coef_[1], one.coef_[0], rtol=1e-10)
 
 

@@ -21,7 +21,9 @@ def problem(dtype=np.float64, index=np.int32, n=400, d=60):
 @pytest.mark.parametrize("average", [False, True])
 def test_scores_are_those_of_decide(dtype, index, average):
     X, y = problem(dtype, index)
-    model = osvm.LinearClassifier(random_state=0, epochs=2, average=average).fit(X, y)
+    model = osvm.LinearClassifier(
+        random_state=0, epochs=2, average=average, schedule="bottou"
+    ).fit(X, y)
     assert model._quick_scores(X) is not None
     out = np.empty((X.shape[0], 1))
     model._learner.decide(check_X(X)[0], out, average)
