@@ -391,8 +391,9 @@ class Auto(Schedule):
 
     For the hinge loss alone, and where no regularizer (`reg`, `C`), `project`, `average`,
     `batch_size`, `tol` or threads of `fit` are asked for; anything else is learnt with
-    :class:`Bottou`, and so is a `fit` with more than 50 columns to a row.  A setting takes four numbers for each weight: where all of them would be
-    more than 2**25 numbers, two or one of them compete, and beyond 2**26 it is Bottou again.
+    :class:`Bottou`, and so is a `fit` with more than 50 columns to a row.  A setting takes four
+    numbers for each weight: where all of them would be more than 2**25 numbers, two or one of
+    them compete, and beyond 2**26 it is Bottou again.
     """
 
     name: ClassVar[str] = "auto"
