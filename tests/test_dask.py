@@ -209,7 +209,8 @@ def test_empty_blocks_are_predicted(client):
 
 def test_estimators_take_collections(client, tmp_path):
     dX, dy = array_of()
-    model = osvm.dask.LinearClassifier(random_state=3).fit(dX, dy, rounds=2, client=client)
+    model = osvm.dask.LinearClassifier(**make().get_params(deep=False))
+    model.fit(dX, dy, rounds=2, client=client)
     assert model.to_bytes() == expected()
     assert type(model.local()) is osvm.LinearClassifier
     assert isinstance(model, osvm.LinearClassifier)

@@ -87,9 +87,11 @@ def main():
             error, tree_loss = [], []
             for seed in range(options.orders):
                 rng = np.random.default_rng(seed)
+                flat = loss != "graph_hinge" and label_kernel is None
                 model = recipes.svmd(
-                    reg=reg, eta0=1.0, mu=0.1, decay=decay, kernel="linear",
-                    budget=1024, loss=loss, taxonomy=tree, label_kernel=label_kernel, record=True,
+                    reg=reg, eta0=1.0, mu=0.1, decay=decay, kernel="linear", budget=1024,
+                    loss=loss, taxonomy=None if flat else tree, label_kernel=label_kernel,
+                    record=True,
                 )  # fmt: skip
                 orders = []
                 for _ in range(2):

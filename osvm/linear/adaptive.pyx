@@ -1330,9 +1330,10 @@ cdef class AdaptiveLearner(Learner):
         copied = self.copy()
         scalars, arrays = self.get_state()
         cells = arrays["cells"]
-        cells[:, self.header:] = self._planes()[:, :, order].reshape(self.n_features, -1)
+        columns = np.add.outer(np.arange(self.n_groups) * self.n_out, order).ravel()
+        cells[:, self.header:] = self._planes()[:, :, columns].reshape(self.n_features, -1)
         copied.set_state(scalars, arrays | {
-            "offsets": np.ascontiguousarray(self.offsets[:, order])})
+            "offsets": np.ascontiguousarray(self.offsets[:, columns])})
         return copied
 
     def candidate_state(self, Py_ssize_t g):

@@ -277,7 +277,7 @@ def test_no_memory_for_more_labels():
         rng = np.random.default_rng(0)
         rows = rng.normal(size=(4, 400_000))
         blocks = ((rows, np.arange(4) + 4 * k) for k in range(200))
-        return _grow(osvm.LinearClassifier(), blocks)
+        return _grow(osvm.LinearClassifier(schedule="bottou"), blocks)
 
     assert apart(run) == "as before"
 

@@ -29,7 +29,7 @@ def test_a_row_has_one_slot(schedule, outputs, sparse):
     model = osvm.KernelClassifier(shuffle=False, epochs=4, **options).fit(rows, y)
     stream = osvm.KernelClassifier(**options)
     for _ in range(4):
-        stream.partial_fit(rows, y)
+        stream.partial_fit(rows, y, classes=np.unique(y))
     assert model.n_support_ <= len(X) < stream.n_support_
     assert len(set(model.support_.tolist())) == model.n_support_
     kept = model.support_vectors_.toarray() if sparse else model.support_vectors_

@@ -59,7 +59,7 @@ def test_the_worst_of_many_seeds():
 @pytest.mark.parametrize(
     "params",
     [{"reg": 1e-4}, {"C": 1.0}, {"project": 5.0}, {"average": True}, {"average": 0},
-     {"batch_size": 7}, {"batch_size": "full"}, {"n_jobs": 2}],
+     {"batch_size": 7}, {"batch_size": "full"}],
     ids=str,
 )  # fmt: skip
 def test_what_does_not_go_with_it_is_bottou(params):
@@ -100,4 +100,4 @@ def test_a_target_far_off_is_named():
 
 def test_auto_is_no_plan():
     with pytest.raises(ValueError, match="stands for another"):
-        osvm.linear.plan.Plan(osvm.losses.get("squared"), Auto(), 0.0)
+        osvm.linear.plan.Plan(osvm.losses.get("squared"), Auto(), 0.0, error_kind="absolute")
