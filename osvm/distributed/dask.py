@@ -339,6 +339,13 @@ def _lazy(name: str) -> Any:
     return available_if(lambda self: hasattr(super(_Collections, self), name))(method)
 
 
+def _with_schedule_of(model: Any, other: Any) -> Any:
+    """The model with the schedule that was asked for, "auto" too."""
+    if hasattr(other, "schedule"):
+        model.schedule = other.schedule
+    return model
+
+
 class _Collections:
     """Mixin: `fit` and prediction of dask collections."""
 
@@ -352,10 +359,10 @@ class _Collections:
         fresh, params = plain(self), self.get_params(deep=False)
         if dask.is_dask_collection(X) or isinstance(X, list | tuple) or options:
             fit(fresh, X, y, sample_weight, **{"verbose": bool(params.get("verbose")), **options})
-        elif sample_weight is None:
-            fresh.fit(X) if y is None else fresh.fit(X, y)
         else:
-            fresh.fit(X, y, sample_weight=sample_weight)
+            _with_schedule_of(fresh, self)
+            weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+            fresh.fit(X, y, **weights)
         with self._lock.changing():
             for name in set(self.__dict__) - set(params):
                 del self.__dict__[name]
@@ -368,7 +375,9 @@ class _Collections:
 
     def local(self: Any) -> Any:
         """The fitted model as the class of the same name in `osvm`."""
-        return plain(self, fitted=True)
+        model = _with_schedule_of(plain(self), self)
+        model._set_state(*self._get_state())
+        return model
 
     def save(self: Any, path: Any) -> None:
         """Write the fitted model to one file, as the class of the same name in `osvm`."""

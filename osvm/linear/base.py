@@ -90,6 +90,10 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
 
     # ------------------------------------------------------------------ learning
 
+    def _learnt_besides(self, learner: Any, data: Examples) -> dict[str, Any]:
+        """What a fit stores besides the weights, and together with them."""
+        return {}
+
     def _train(
         self,
         given: tuple[Any, Any, Any],
@@ -151,6 +155,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             interrupt = error  # what has been learnt so far is a usable model
         if auto is not None:
             settle(learner, auto, learner.seen - before > source.n_rows)
+        attributes |= self._learnt_besides(learner, data)
         with self._lock.changing():
             self._store(given[0], source, learner, plan, rng)
             self.__dict__.update(attributes, _platt=platt)

@@ -73,6 +73,7 @@ class LinearNovelty(OutlierMixin, OneScore):
     _tasks = ("novelty",)
     _error_kind = "novel"
     _one_target = "none"
+    _has_offset = True
     _state_fields: ClassVar[dict[str, Field]] = {
         "offset": Field("float", -1e300, 1e300, optional=True)  # not in older files, where it is 1
     }
@@ -126,13 +127,7 @@ class LinearNovelty(OutlierMixin, OneScore):
             reg = _in_range(_REG_OF_MEAN * _sq_mean(rows, self.normalize))
             plan = resolve_plan(self, source.n_rows, usual_reg=reg)
             data = Examples(source, np.ones(source.n_rows), weight)
-            before = self.__dict__.get("_learner")
-            try:
-                self._train((X, None, sample_weight), data, plan, (1, self._weight_dtype(rows)))
-            finally:  # also where Ctrl-C has ended the passes
-                if self.__dict__.get("_learner") is not before:
-                    with self._lock.changing():
-                        self.__dict__.update(self._offset_for(self._learner, source, weight))
+            self._train((X, None, sample_weight), data, plan, (1, self._weight_dtype(rows)))
             return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearNovelty:
@@ -167,6 +162,9 @@ class LinearNovelty(OutlierMixin, OneScore):
     def _moment(self, X: Any, source: RowSource, *parts: Any) -> dict[str, Any]:
         found = super()._moment(X, source, *parts)
         return found | self._offset_for(found["_learner"], source, None)
+
+    def _learnt_besides(self, learner: Any, data: Examples) -> dict[str, Any]:
+        return self._offset_for(learner, data.X, data.weight)
 
     def _offset_for(self, learner: Any, source: RowSource, weight: Array | None) -> dict[str, Any]:
         """After a fit: the offset that flags a share `nu` of the rows, by weight."""
@@ -203,9 +201,12 @@ class LinearNovelty(OutlierMixin, OneScore):
                 offset = self._offset = float(np.partition(self._recent[1 : 1 + n], k)[k])
             return offset
 
-    @property
-    def _one_offset(self) -> float:
-        return self.offset_
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            state = super().__getstate__()
+            if "_recent" in state:  # which learning changes in place
+                state["_recent"] = state["_recent"].copy()
+            return state
 
     def _get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         scalars, arrays = super()._get_state()

@@ -113,7 +113,13 @@ class OneExample:
             x, values = self._tokenizer_of(x).columns_of(x)
             if "t_" not in self.__dict__:
                 return 0.0
-        answer = one_row.score(self, x, values)
+        if self._has_offset:
+            with self._lock:  # type: ignore[attr-defined]  # weights and offset of the same moment
+                answer = one_row.score(self, x, values)
+                if answer is not None:
+                    return answer - self.offset_  # type: ignore[attr-defined]
+        else:
+            answer = one_row.score(self, x, values)
         if answer is None:
             row = self._row_to_predict(x, values)
             name = "predict" if self._one_target == "number" else "decision_function"
@@ -121,7 +127,7 @@ class OneExample:
             self._make_one()
             return float(answer) if np.ndim(answer) == 0 else answer
         if type(answer) is float:
-            return answer - self._one_offset
+            return answer
         if len(self._index) == 2:  # type: ignore[attr-defined]
             return answer[1] - answer[0]
         return np.array(answer[: len(self._index)])  # type: ignore[attr-defined]
@@ -231,11 +237,8 @@ class OneExample:
 
     # What a target is ("label", "number" or "none").
     _one_target: str
-
-    @property
-    def _one_offset(self) -> float:
-        """What is taken off a score."""
-        return 0.0
+    # Whether `offset_` is taken off a score.
+    _has_offset = False
 
     def _make_one(self) -> None:
         """The fast path for later calls, where there is none or an old one."""
