@@ -162,7 +162,8 @@ def _learner(leaf: Any, reader: Any, shared: Any) -> Any:
         import pandas as pd
         from pyspark import TaskContext
 
-        number = TaskContext.get().partitionId()  # type: ignore[union-attr]
+        task: Any = TaskContext.get()
+        number = task.partitionId()
         rows = [frame for frame in frames if len(frame)]
         block = [reader(pd.concat(rows, ignore_index=True))] if rows else []
         part = leaf(number, iter(block), shared.value)
