@@ -12,9 +12,10 @@ import scipy.sparse as sp
 
 import osvm
 
-distributed = pytest.importorskip("distributed")
-import dask  # noqa: E402
-import dask.array as da  # noqa: E402
+pytest.importorskip("distributed.client")  # tests/distributed is importable by the short name
+import dask
+import dask.array as da
+import distributed
 
 rng = np.random.default_rng(0)
 N, D = 1200, 30

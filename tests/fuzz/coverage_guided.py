@@ -11,13 +11,12 @@ A find is written to crash-*: put it into tests/fuzz/corpus/<target>, where it b
 import sys
 import tempfile
 
-import atheris
-
-with atheris.instrument_imports(include=["osvm"]):
-    from tests.fuzz.targets import CORPUS, TARGETS
-
 
 def main():
+    import atheris
+
+    with atheris.instrument_imports(include=["osvm"]):
+        from tests.fuzz.targets import CORPUS, TARGETS
     name = sys.argv.pop(1)
     target = TARGETS[name]
     with tempfile.TemporaryDirectory() as found:  # what is new goes there, not into the corpus
