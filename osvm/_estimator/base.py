@@ -248,6 +248,10 @@ class OnlineEstimator(Locked, BaseEstimator):
         elif "feature_names_in_" in self.__dict__:
             del self.feature_names_in_
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A class with a compiled base has to name it, or its objects count as no pickles.
+        return dict(super().__getstate__() or {})
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         # For pickles and copies: `__getstate__` reads the model.  Protocols 0 and 1 would
         # want to pickle the compiled base class.

@@ -162,7 +162,8 @@ def test_fit_goes_on_with_the_best_setting_alone():
         one.partial_fit(X, y)
     assert_same_state(model, again)
     assert 5 < osvm.LinearClassifier(random_state=0).fit(X, y).n_iter_ <= 40
-    assert osvm.LinearClassifier(random_state=0).fit(np.tile(X, (9, 1)), np.tile(y, 9)).n_iter_ == 5
+    model = osvm.LinearClassifier(random_state=0).fit(np.tile(X, (9, 1)), np.tile(y, 9))
+    assert model.n_iter_ == 5
 
 
 @pytest.mark.parametrize(
