@@ -491,7 +491,7 @@ case("files", "saving over a file of mode 600", ("osvm", "sgd"), _mode,
 case("files", "the disk is full while saving over a model", ("osvm", "sgd"), _full,
      "tests/estimator/test_faults.py")  # fmt: skip
 case("files", "killed (-9) while saving over a model", ("osvm", "sgd"), _killed,
-     "tests/files/test_checkpoint.py")  # fmt: skip
+     "tests/files/test_checkpoints.py")  # fmt: skip
 
 # ------------------------------------------------------------------ text
 

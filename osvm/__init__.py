@@ -27,11 +27,11 @@ _OBJECTS = {
     "OneClassSVM": "osvm.kernel",
     "SVC": "osvm.kernel",
     "SVR": "osvm.kernel",
-    "checkpoint": "osvm.files.checkpoint",
-    "from_bytes": "osvm.files.models",
-    "load": "osvm.files.models",
+    "checkpoint": "osvm.io.checkpoints",
+    "from_bytes": "osvm.io.models",
+    "load": "osvm.io.models",
     "merge": "osvm.distributed",
-    "save": "osvm.files.models",
+    "save": "osvm.io.models",
 }
 
 # Public modules, reachable as attributes.

@@ -25,7 +25,7 @@ import numpy as np
 from saved_models import KINDS, learn, make, rows_of, scores
 
 import osvm
-from osvm.files.archive import DIGEST, ModelFileError, npy_prefix
+from osvm.io.archive import DIGEST, ModelFileError, npy_prefix
 
 SCALARS = [
     None, True, False, 0, 1, -1, 2, 3, 7, 60, 255, 2**31, 2**31 - 1, 2**32, 2**53, 2**62, 2**63,

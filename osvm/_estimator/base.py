@@ -265,7 +265,7 @@ class OnlineEstimator(Locked, BaseEstimator):
         ----------
         path : str or path-like
         """
-        from osvm.files.models import save
+        from osvm.io.models import save
 
         save(self, path)
 
@@ -277,7 +277,7 @@ class OnlineEstimator(Locked, BaseEstimator):
         bytes
             Equal for equal models.
         """
-        from osvm.files.models import to_bytes
+        from osvm.io.models import to_bytes
 
         return to_bytes(self)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from osvm.cli.inputs import add_input_arguments, open_input
 from osvm.cli.report import Report, add_report_arguments, say, say_skipped
-from osvm.files.archive import replacing
+from osvm.io.archive import replacing
 from osvm.stream.formats import guess_format
 from osvm.stream.parquet import N_FEATURES
 

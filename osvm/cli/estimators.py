@@ -16,7 +16,7 @@ import re
 from importlib import import_module
 from typing import Any
 
-from osvm.files.models import CLASSES
+from osvm.io.models import CLASSES
 
 DEFAULT = "LinearClassifier"
 # callback and record serve Python programs; the command has its own progress table.

@@ -35,8 +35,8 @@ from osvm.cli.report import (
 )
 from osvm.cli.streamed import StreamedRun, count_errors, is_regressor, need_labels
 from osvm.cli.terms import keep_largest_terms
-from osvm.files.archive import check_folder
-from osvm.files.encoding import decode
+from osvm.io.archive import check_folder
+from osvm.io.encoding import decode
 
 MAX_CLASSES = 10_000  # labels of a survey that are taken for classes
 

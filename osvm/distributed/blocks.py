@@ -22,7 +22,7 @@ from osvm._estimator.compat import ClassifierMixin, clone
 from osvm._input import validate
 from osvm._input.label_sets import LabelSets
 from osvm.distributed.merging import merge
-from osvm.files.models import from_bytes
+from osvm.io.models import from_bytes
 from osvm.linear import MultilabelClassifier
 from osvm.linear.base import LinearEstimator
 

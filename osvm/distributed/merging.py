@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from osvm._estimator.compat import clone
 from osvm._input.labels import LabelIndex
-from osvm.files.encoding import encode
+from osvm.io.encoding import encode
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.buffer.merge_machines import merge_machines
 from osvm.linear import MultilabelClassifier

@@ -53,9 +53,9 @@ from osvm.distributed.optimum import (
     gradient,
 )
 from osvm.distributed.tree import InProcess
-from osvm.files.archive import check_folder
-from osvm.files.encoding import decode
-from osvm.files.models import CLASSES, from_bytes, load_all, save, to_bytes
+from osvm.io.archive import check_folder
+from osvm.io.encoding import decode
+from osvm.io.models import CLASSES, from_bytes, load_all, save, to_bytes
 from osvm.kernel.base import KernelEstimator
 from osvm.linear import MultilabelClassifier, options
 from osvm.linear.base import LinearEstimator

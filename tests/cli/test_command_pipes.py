@@ -11,7 +11,7 @@ import pytest
 
 import osvm
 from osvm import cli
-from osvm.files.archive import replacing
+from osvm.io.archive import replacing
 from tests.run_command import OSVM
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a shell and signals")

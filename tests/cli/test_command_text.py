@@ -7,7 +7,7 @@ import pytest
 
 import osvm
 from osvm import cli
-from osvm.files.archive import read_archive, write_archive
+from osvm.io.archive import read_archive, write_archive
 from osvm.stream import HashingTokenizer, read
 from tests.run_command import command
 

@@ -19,7 +19,7 @@ from saved_models import DENSE, Y, fingerprint, learn
 
 import osvm
 from osvm import recipes, stream
-from osvm.files.archive import ModelFileError
+from osvm.io.archive import ModelFileError
 
 if sys.platform != "linux":
     pytest.skip("processes are forked and limited", allow_module_level=True)

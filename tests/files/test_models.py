@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 import osvm
 from osvm import io, solvers
 from osvm._estimator.base import OnlineEstimator
-from osvm.files.archive import DIGEST, npy_prefix
-from osvm.files.encoding import decode, encode
+from osvm.io.archive import DIGEST, npy_prefix
+from osvm.io.encoding import decode, encode
 
 rng = np.random.default_rng(0)
 X = csr_array(rng.normal(size=(60, 12)) * (rng.random((60, 12)) < 0.4))

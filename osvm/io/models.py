@@ -2,7 +2,7 @@
 
 A model file holds a class out of `CLASSES`, its constructor parameters and its
 fitted state (`_get_state` / `_set_state` of `osvm._estimator.base`), never code: see
-``osvm/files/archive.py`` for the container and ``doc/guide/model_format.rst`` for the page
+``osvm/io/archive.py`` for the container and ``doc/guide/model_format.rst`` for the page
 that describes every byte.
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from osvm import __version__
-from osvm.files.archive import ModelFileError, read_archive, write_archive
-from osvm.files.encoding import TRANSIENT, decode, encode
+from osvm.io.archive import ModelFileError, read_archive, write_archive
+from osvm.io.encoding import TRANSIENT, decode, encode
 from osvm.stream.tokenizer import HashingTokenizer
 
 __all__ = ["from_bytes", "load", "load_all", "load_input", "read_header", "save", "to_bytes"]

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from osvm._input.parameters import check_integer
-from osvm.files.archive import ModelFileError, remove_leftovers
-from osvm.files.encoding import decode
-from osvm.files.models import encode_params, load_all, save
+from osvm.io.archive import ModelFileError, remove_leftovers
+from osvm.io.encoding import decode
+from osvm.io.models import encode_params, load_all, save
 
 
 class Checkpoint:

@@ -1,8 +1,8 @@
-"""Model files and checkpoints: the public address of `osvm.files`."""
+"""Model files and checkpoints: saving, loading, going on after a break."""
 
-from osvm.files.archive import ModelFileError
-from osvm.files.checkpoint import Checkpoint, checkpoint
-from osvm.files.models import (
+from osvm.io.archive import ModelFileError
+from osvm.io.checkpoints import Checkpoint, checkpoint
+from osvm.io.models import (
     CLASSES,
     FORMAT_VERSION,
     from_bytes,
