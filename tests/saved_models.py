@@ -74,6 +74,7 @@ LINEAR = [
     ("multi", {"schedule": MIRROR, "loss": "softmax", "average": 10}),
     ("multi", {"schedule": NORMALIZED}),
     ("multi", {"project": True}),
+    ("multi", {"project": 0.1, "reg": 0.0, "schedule": osvm.schedules.Constant(0.1, lazy=True)}),
     ("paths", {"loss": "graph_hinge", "taxonomy": TREE}),
 ]  # fmt: skip
 LINEAR_SVC = [

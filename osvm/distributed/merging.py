@@ -258,6 +258,8 @@ def _state(model: Any) -> State:
                 f"models with schedule={model._plan.schedule.name!r} cannot be merged: their step "
                 "sizes adapt to what they have seen; use another schedule"
             )
+        if model._plan.lazy:
+            raise ValueError("models with a lazy projection cannot be merged: leave lazy at False")
         return model._get_plain_state()
 
 

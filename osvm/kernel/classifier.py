@@ -325,6 +325,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
             kernel = kernel[np.ix_(order, order)]
         state.grow_outputs(np.eye(len(order))[:, order], kernel, 0.0)
         self._machine._plan = None  # it names outputs by their numbers
+        if self.record:
+            told = self._machine.history()["prediction"]
+            told[:] = np.argsort(order)[told.astype(np.intp)]
         balance = self.__dict__.get("_balance")
         if balance is not None:
             self._balance = RunningBalance(balance.counts[order])

@@ -38,10 +38,16 @@ _OWN = "the labels learn one after the other"
 _FIGURES = "progressive figures judge the candidates; set it in a fit of the best one"
 _ROUNDS = "it makes `rounds` passes of SGD; the options of its `fit` say when to stop"
 _MIXED = "models of many blocks are merged"
+_LAZY = "choose a schedule without it"
 
 OPTIONS = (
     Option("average", False, {"smd": _TRACE}),
     Option("project", False, {"smd": _TRACE, "adaptive": _RATES}),
+    Option(
+        "lazy",
+        False,
+        {"smd": _TRACE, "adaptive": _RATES, "search": _LAZY, "labels": _OWN, "rounds": _LAZY},
+    ),
     Option(
         "batch_size",
         1,
@@ -95,6 +101,7 @@ def asked(model: Any) -> list[str]:
     """The options that the model's parameters ask for."""
     schedule = getattr(model.schedule, "name", model.schedule)
     known = {"smd": schedule == "smd", "adaptive": schedule in ("adaptive", "coin_betting")}
+    known["lazy"] = getattr(model.schedule, "lazy", False)
     names = []
     for option in OPTIONS:
         value = known.get(option.name, getattr(model, option.name, option.plain))

@@ -108,6 +108,8 @@ class Plan:
     def __post_init__(self) -> None:
         if isinstance(self.schedule, Auto) and self.error_kind != "class":
             raise ValueError("schedule 'auto' stands for another one, but for classes")
+        if self.lazy and (self.radius == 0.0 or self.reg > 0.0):
+            raise ValueError("constant: lazy=True needs a radius, as project=10.0, and reg=0")
         bottou = isinstance(self.schedule, Bottou)
         free = isinstance(self.schedule, Bottou) and self.schedule.t0 is None
         # b has no regularizer, which these schedules rely on: it gets a step of its own
@@ -191,6 +193,7 @@ class Plan:
             average_from=self.average_from,
             intercept_eta0=self.intercept_eta0,
             batch_size=self.batch_size,
+            lazy=self.lazy,
             weights=weights,
             **shared,
         )
@@ -229,7 +232,13 @@ class Plan:
             average_from=self.average_from,
             radius=self.radius,
             batch_size=self.batch_size,
+            lazy=self.lazy,
         )
+
+    @property
+    def lazy(self) -> bool:
+        """Whether steps go on from the weights before their projection."""
+        return getattr(self.schedule, "lazy", False)
 
     def of_size(self, n_features: int, n_out: int, n_rows: float = math.inf) -> Plan:
         """The plan, with `Bottou` for `Auto` where one setting would take too much memory, or

@@ -303,6 +303,10 @@ def _followed(
         arrays["intercept_sum"] = zero
         if plan.average_from >= 0:
             arrays["w_u"] = np.zeros_like(arrays["w_v"])
+    if plan.lazy:
+        arrays.setdefault("lift", np.ones_like(arrays["intercept"]))
+    else:
+        arrays.pop("lift", None)
     if plan.radius > 0 and not scalars["w_track_norm"]:
         sq = np.square(arrays["w_v"], dtype=np.float64).sum(axis=0)
         if "w_sq_v" in scalars:

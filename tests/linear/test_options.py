@@ -12,6 +12,7 @@ DOC = Path(__file__).resolve().parents[2] / "doc" / "guide" / "linear.rst"
 ASKED = {
     "average": {"average": True},
     "project": {"project": True},
+    "lazy": {"schedule": osvm.schedules.Constant(0.1, lazy=True), "project": 1.0},
     "batch_size": {"batch_size": 4},
     "smd": {"schedule": "smd"},
     "adaptive": {"schedule": "adaptive"},
@@ -34,7 +35,7 @@ def fit(way, params):
 @pytest.mark.parametrize("way", ["smd", "adaptive", "search"])
 @pytest.mark.parametrize("option", [option.name for option in options.OPTIONS])
 def test_an_option_works_or_is_refused(way, option):
-    if way in ("smd", "adaptive") and option in ("smd", "adaptive"):
+    if way in ("smd", "adaptive") and option in ("smd", "adaptive", "lazy"):
         pytest.skip("the way is a schedule itself")
     if option in options.refused(way):
         with pytest.raises(ValueError, match=f"no {option}|schedule"):
