@@ -354,8 +354,8 @@ tol, shuffle, random_state, probability
         """Labels in sorted order, and their models with them."""
         order = np.argsort(self._index.classes, kind="stable")
         self._index = LabelIndex(self._index.classes[order])
-        models = [self._label_models()[k] for k in order]
-        self._keep_models(*self._restored(models, self._joined is not None))
+        models = self._label_models()
+        self._keep_models(*self._restored([models[k] for k in order], self._joined is not None))
 
     def _stream_joined(self, source: RowSource, rows: Any, n_labels: int) -> LabelModels | None:
         """The models for the next block in one pass; None where they learn one by one."""
