@@ -3,9 +3,9 @@
 A `Report` holds tables and plots.  `finish` prints the tables and writes
 ``<name>.json`` (tables, raw figures, command, date, processor, load and versions) and
 ``<name>.png`` into `RESULTS`.  Figures that another machine must give too are named by
-`add_figure`, which ``python -m asv_bench.papers.check`` compares.  ``doc/benchmarks.rst`` shows those files and nothing
-else, so a number there was written by the command that stands beside it.  With
-``--quick`` the files are called ``<name>-quick``: they are not kept in git.
+`add_figure`; ``python -m asv_bench.papers.check`` compares them.  ``doc/benchmarks.rst`` shows
+those files and nothing else, so a number there was written by the command that stands beside
+it.  With ``--quick`` the files are called ``<name>-quick``: they are not kept in git.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ def main():
                 flat = loss != "graph_hinge" and label_kernel is None
                 model = recipes.svmd(
                     reg=reg, eta0=1.0, mu=0.1, decay=decay, kernel="linear", budget=1024,
-                    eviction="fifo", loss=loss, taxonomy=None if flat else tree, label_kernel=label_kernel,
-                    record=True,
+                    eviction="fifo", loss=loss, taxonomy=None if flat else tree,
+                    label_kernel=label_kernel, record=True,
                 )  # fmt: skip
                 orders = []
                 for _ in range(2):
