@@ -136,7 +136,7 @@ class Report:
         self.name = f"{name}-quick" if self.quick else name
         self.folder = Path(getattr(options, "out", None) or RESULTS)
         self.title, self.about = title, about
-        self.began = time.perf_counter()
+        self.began, self.cpu_began = time.perf_counter(), time.process_time()
         self.machine = machine()
         self.tables: list[dict[str, Any]] = []
         self.plots: list[str] = []
@@ -178,6 +178,7 @@ class Report:
             "about": self.about,
             "command": _command(),
             "seconds": round(time.perf_counter() - self.began, 1),
+            "cpu_seconds": round(time.process_time() - self.cpu_began, 1),
             "machine": self.machine,
             "tables": self.tables,
             "plots": self.plots,

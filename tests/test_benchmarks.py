@@ -93,7 +93,7 @@ def test_check_takes_what_fits_the_time():
     files = [{"name": name, "seconds": s} for name, s in (("a", 10), ("b", 40), ("c", 60))]
     assert [file["name"] for file in check.within(files, 1.0)] == ["a", "b"]
     listed = check.committed()
-    assert listed == sorted(listed, key=lambda file: file["seconds"])
+    assert listed == sorted(listed, key=check.cost)
     assert {"svmd_usps", "kecman-figures58", "mmds-rcv1"} <= {file["name"] for file in listed}
 
 

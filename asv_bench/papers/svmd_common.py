@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -21,6 +22,7 @@ def parse(description, default_orders=10):
     parser.add_argument("--full", action="store_true", help="as published (the default)")
     parser.add_argument("--orders", type=int, help=f"orders of the data ({default_orders})")
     options = parser.parse_args()
+    options.began = time.perf_counter(), time.process_time()
     options.quick = options.quick or bench_scale() < 1
     if options.orders is None:
         options.orders = 1 if bench_scale() < 1 else 2 if options.quick else default_orders
@@ -68,6 +70,7 @@ def report(name, rows, options, remarks="", title="", about=""):
     """
     keys = ("experiment", "published", "reference", "ours", "differs")
     out = Report(name, title or name, about, options)
+    out.began, out.cpu_began = options.began
     out.add_table(
         "Published, by a plain reference of the same equations, and ours",
         ["experiment", "published", "plain reference, first order", "ours", "how it differs"],
