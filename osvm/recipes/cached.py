@@ -64,15 +64,8 @@ def ol_svm(
     >>> recipes.ol_svm(C=1.0, gamma=0.5).fit(X, y).score(X, y) > 0.85
     True
     """
-    return _svc(
-        solvers.OlSvm,
-        options,
-        {"regularized": regularized, "fit_intercept": fit_intercept},
-        C=C,
-        kernel=kernel,
-        gamma=gamma,
-        max_iter=max_iter,
-    )
+    own = {"regularized": regularized, "fit_intercept": fit_intercept}
+    return _svc(solvers.OlSvm, options, own, C=C, kernel=kernel, gamma=gamma, max_iter=max_iter)
 
 
 def norma_cached(
@@ -105,15 +98,8 @@ def norma_cached(
     >>> recipes.norma_cached(gamma=0.5).fit(X, y).score(X, y) > 0.85
     True
     """
-    return _svc(
-        solvers.Norma,
-        options,
-        {"printed": printed, "fit_intercept": fit_intercept},
-        C=C,
-        kernel=kernel,
-        gamma=gamma,
-        max_iter=max_iter,
-    )
+    own = {"printed": printed, "fit_intercept": fit_intercept}
+    return _svc(solvers.Norma, options, own, C=C, kernel=kernel, gamma=gamma, max_iter=max_iter)
 
 
 def pegaz(
@@ -142,15 +128,8 @@ def pegaz(
     >>> recipes.pegaz(gamma=0.5).fit(X, y).score(X, y) > 0.85
     True
     """
-    return _svc(
-        solvers.Pegaz,
-        options,
-        {"fit_intercept": fit_intercept},
-        C=C,
-        kernel=kernel,
-        gamma=gamma,
-        max_iter=max_iter,
-    )
+    own = {"fit_intercept": fit_intercept}
+    return _svc(solvers.Pegaz, options, own, C=C, kernel=kernel, gamma=gamma, max_iter=max_iter)
 
 
 def kernel_perceptron(
@@ -177,14 +156,8 @@ def kernel_perceptron(
     >>> model.n_support_.tolist()
     [1, 1]
     """
-    return _svc(
-        solvers.Perceptron,
-        options,
-        {"fit_intercept": fit_intercept},
-        kernel=kernel,
-        gamma=gamma,
-        max_iter=max_iter,
-    )
+    own = {"fit_intercept": fit_intercept}
+    return _svc(solvers.Perceptron, options, own, kernel=kernel, gamma=gamma, max_iter=max_iter)
 
 
 def voted_perceptron(
@@ -217,10 +190,11 @@ def voted_perceptron(
     >>> recipes.voted_perceptron(gamma=0.5).fit(X, y).score(X, y) > 0.85
     True
     """
+    own = {"average": average, "fit_intercept": fit_intercept}
     return _svc(
         solvers.Perceptron if average else solvers.VotedPerceptron,
         options,
-        {"average": average, "fit_intercept": fit_intercept},
+        own,
         kernel=kernel,
         gamma=gamma,
         max_iter=max_iter,
@@ -273,21 +247,15 @@ def kernel_adatron(
     >>> recipes.kernel_adatron(C=1000, gamma=2.0).fit(X, y).score(X, y) > 0.98
     True
     """
+    own = {
+        "selection": selection,
+        "eta": eta,
+        "working_set": working_set,
+        "fit_intercept": fit_intercept,
+        "shuffle": selection == "blocks",
+    }
     return _svc(
-        solvers.Adatron,
-        options,
-        {
-            "selection": selection,
-            "eta": eta,
-            "working_set": working_set,
-            "fit_intercept": fit_intercept,
-            "shuffle": selection == "blocks",
-        },
-        C=C,
-        kernel=kernel,
-        gamma=gamma,
-        max_iter=max_iter,
-        tol=tol,
+        solvers.Adatron, options, own, C=C, kernel=kernel, gamma=gamma, max_iter=max_iter, tol=tol
     )
 
 
@@ -324,15 +292,9 @@ def lasvm(
     >>> recipes.lasvm(gamma=0.5).fit(X, y).score(X, y) > 0.85
     True
     """
+    own = {"finish": finish}
     return _svc(
-        solvers.LaSvm,
-        options,
-        {"finish": finish},
-        C=C,
-        kernel=kernel,
-        gamma=gamma,
-        max_iter=max_iter,
-        tol=tol,
+        solvers.LaSvm, options, own, C=C, kernel=kernel, gamma=gamma, max_iter=max_iter, tol=tol
     )
 
 
@@ -364,14 +326,8 @@ def ballseptron(
     >>> recipes.ballseptron(0.05, gamma=0.5, max_iter=2).fit(X, y).score(X, y) > 0.8
     True
     """
-    return _svc(
-        solvers.Ballseptron,
-        options,
-        {"radius": radius},
-        kernel=kernel,
-        gamma=gamma,
-        max_iter=max_iter,
-    )
+    own = {"radius": radius}
+    return _svc(solvers.Ballseptron, options, own, kernel=kernel, gamma=gamma, max_iter=max_iter)
 
 
 def alma(
@@ -417,14 +373,8 @@ def alma(
         return AlmaClassifier(p=p, slack=slack, margin=margin, step=step, epochs=epochs, **options)
     if p != 2.0:
         raise ValueError("ALMA has a kernel form for p = 2 only")
-    return _svc(
-        solvers.Alma,
-        options,
-        {"slack": slack, "margin": margin, "step": step},
-        kernel=kernel,
-        gamma=gamma,
-        max_iter=epochs,
-    )
+    own = {"slack": slack, "margin": margin, "step": step}
+    return _svc(solvers.Alma, options, own, kernel=kernel, gamma=gamma, max_iter=epochs)
 
 
 def _svc(
