@@ -33,6 +33,7 @@ from osvm.linear.training import (
     Passes,
     Watch,
     objective,
+    resolve_shuffle,
     run,
     settle,
     train,
@@ -117,7 +118,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         source, attributes = data.X, attributes or {}
         rng = make_generator(self.random_state)
         warm = self._warm_learner(source, shape[0]) if self.warm_start else None
-        order = visiting_order(source.n_rows, self.shuffle, rng)
+        shuffle = resolve_shuffle(self.shuffle, data.targets)
+        order = visiting_order(source.n_rows, shuffle, rng)
         if warm is not None:
             learner, plan = warm
         n_epochs = resolve_epochs(self.epochs, plan, source.n_rows)
@@ -146,7 +148,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         record = self._new_record(n_epochs * source.n_rows) if self.record else None
         watch = Watch(progress, record, platt, epochs)
         jobs = 1 if self.n_jobs is None else resolve_jobs(self.n_jobs)
-        passes = Passes(n_epochs, self.shuffle, rng, self.tol, order, jobs, may_stop)
+        passes = Passes(n_epochs, shuffle, rng, self.tol, order, jobs, may_stop)
         objectives: list[float] = []
         interrupt = None
         try:
@@ -227,7 +229,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         watch = Watch(progress, record, platt)
         order = None
         if "_visits" in self.__dict__:  # a block of a round: its rows come in random order
-            order = visiting_order(n, self.shuffle, self._visits)
+            order = visiting_order(n, resolve_shuffle(self.shuffle, data.targets), self._visits)
         try:
             run(learner, data, order, plan.curvature, watch, roll_back=roll_back)
         except KeyboardInterrupt:

@@ -81,7 +81,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         fraction.  The objective is the true one, which costs a pass.
     shuffle : bool or "full", default True
         Visit the rows in a random order in `fit`: within windows of random blocks,
-        which is kind to the cache, or in a uniform permutation ("full").
+        which is kind to the cache, or in a uniform permutation ("full").  True is "full" where
+        neighbouring rows have like labels (or numbers), as in sorted data.
     random_state : int, Generator or RandomState, optional
     class_weight : dict or "balanced", optional
         While streaming, "balanced" goes by the counts so far.

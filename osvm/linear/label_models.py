@@ -25,7 +25,7 @@ from osvm.linear.columns import LabelBlock
 from osvm.linear.first_step import Sample, first_step_trials, trial_plan, with_intercept_step
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan, resolve_plan
-from osvm.linear.training import visiting_order
+from osvm.linear.training import resolve_shuffle, visiting_order
 from osvm.linear.weights import ScaledMatrix
 
 Array = npt.NDArray[Any]
@@ -75,6 +75,8 @@ class LabelModels:
     ) -> LabelModels:
         """Passes over all rows, with a first step size that each label has tried out."""
         n = source.n_rows
+        first = np.append(sets[1], -1)[sets[0][:-1]]
+        shuffle = resolve_shuffle(shuffle, np.where(np.diff(sets[0]) > 0, first, -1) + 1)
         order = visiting_order(n, shuffle, rng)
         counts = np.bincount(sets[1], minlength=n_labels)
         plans = tried_plans(plan, source, sets, counts, dtype, weight, class_weight, epochs)
