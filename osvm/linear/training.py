@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.progress import Progress
-from osvm._input.rows import RowSource
 from osvm.linear.examples import BLOCK, WINDOW, bounded_weight, full, windowed
 from osvm.linear.learner import SGDLearner
 from osvm.linear.mixing import mixed_epoch, useful_jobs
 from osvm.linear.plan import Plan
+from osvm.linear.scaling import ScaledRows, decide, rows_named
 from osvm.linear.scores import Platt
 from osvm.linear.scores import objective as compiled_objective
 from osvm.schedules import Auto
@@ -36,9 +36,9 @@ _ALIKE, _LOOKED_AT_BLOCKS, _LOOKED_AT_ROWS = 0.03, 4096, np.array([0, 2, 5, 8, 1
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows, what is to be learnt from them, and their weights."""
+    """Rows (a `RowSource`, or `ScaledRows`), what is to be learnt, and weights."""
 
-    X: RowSource
+    X: Any
     targets: Array
     weight: Array | None = None
 
@@ -194,6 +194,9 @@ def run(
         All examples or none: the pass is not cut, and an error restores the weights.
         Learners that adapt their step sizes cannot; they are copied.
     """
+    if isinstance(data.X, ScaledRows):
+        _run_scaled(learner, data, order, curvature, watch, offset, roll_back)
+        return
     start, n, given = 0, data.X.n_rows if order is None else len(order), data.weight
     progress, record, platt = watch.progress, watch.record, watch.platt
     scores = None
@@ -227,13 +230,51 @@ def run(
         start = stop
 
 
+def _run_scaled(
+    learner: SGDLearner,
+    data: Examples,
+    order: Array | None,
+    curvature: float,
+    watch: Watch,
+    offset: int,
+    roll_back: bool,
+) -> None:
+    """`run` on one block of scaled rows after the other."""
+    n = data.X.n_rows if order is None else len(order)
+    before = learner.get_state() if roll_back and n > data.X.block_rows else None
+    for start, rows, block in data.X.blocks(order):
+        weight = None if data.weight is None else data.weight[rows]
+        part = replace(data, X=block, targets=data.targets[rows], weight=weight)
+        try:
+            with rows_named(rows):
+                run(
+                    learner,
+                    part,
+                    None,
+                    curvature,
+                    watch,
+                    offset=offset + start,
+                    roll_back=roll_back,
+                )
+        except FloatingPointError:
+            if before is not None:
+                learner.set_state(*before)
+            raise
+
+
 def objective(learner: SGDLearner, plan: Plan, data: Examples, mean: bool) -> float:
     """reg/2 ||w||^2 + the weighted mean loss, from a pass over all rows."""
     X, targets, weight = data.X, data.targets, data.weight
+    if isinstance(learner, SGDLearner) and isinstance(X, ScaledRows):
+        total = 0.0
+        for _, rows, block in X.blocks():
+            own = None if weight is None else weight[rows]
+            total += len(rows) * compiled_objective(learner, block, targets[rows], own, mean)
+        return total / X.n_rows
     if isinstance(learner, SGDLearner):
         return compiled_objective(learner, X, targets, weight, mean)
     scores = np.empty((X.n_rows, learner.weights.n_out))
-    learner.decide(X, scores, mean)
+    decide(learner, X, scores, mean)
     if scores.shape[1] == 1:
         values = plan.loss.value(targets, scores[:, 0])
     elif plan.multi_loss:
