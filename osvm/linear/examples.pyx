@@ -368,7 +368,7 @@ def column_moments(RowSource X):
     columns = <Column *> &view[0, 0]
     largest = X.largest if X.largest > 0.0 else largest_magnitude(X)
     if not 1e-100 < largest < 1e100:    # squares must neither overflow nor vanish
-        unit = 2.0 ** -np.frexp(largest)[1] if largest > 0.0 else 1.0
+        unit = 2.0 ** -max(np.frexp(largest)[1], -1000) if largest > 0.0 else 1.0
     if X.sparse and not is_sorted_unique(X):
         zeros = np.zeros(X.rows.n_features)
         scratch = &zeros[0]

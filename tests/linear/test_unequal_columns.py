@@ -43,7 +43,7 @@ def test_warns_once_and_names_columns_and_remedy(kind):
         ({"schedule": "bottou"}, X * [1.0, 0.9e-3, 1.0]),
         ({"schedule": "bottou"}, sp.csr_matrix(X)),
     ],
-    ids=["adaptive", "coins", "within", "sparse"],
+    ids=["adaptive", "coins", "scaled", "running", "within", "sparse"],
 )
 def test_does_not_warn(params, rows):
     assert not unequal(osvm.LinearClassifier(random_state=0, **params), rows)
