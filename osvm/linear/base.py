@@ -87,9 +87,10 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         if self.normalize:
             source.set_row_scale(validate.unit_scale(source), largest=1.0)
         scaling = self._scaling
-        if reset and not (self.warm_start and "_learner" in self.__dict__):
+        fresh = reset and not (self.warm_start and "_learner" in self.__dict__)
+        if fresh:
             scaling = Scaling.of(self.scale, source)
-        return scaled(source, scaling), X
+        return scaled(source, scaling, fresh), X
 
     @staticmethod
     def _weight_dtype(X: Any) -> Any:

@@ -25,6 +25,7 @@ import numpy as np
 
 from libc.math cimport fabs, floor
 from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
 
 from osvm._input.rows import is_sorted_unique
 from osvm._input.scan import largest_magnitude
@@ -32,11 +33,13 @@ from osvm._input.scan import largest_magnitude
 from osvm._input.rows cimport RowSource
 
 from osvm.linear.learner cimport SGDLearner
-from osvm.linear.model cimport Options
+from osvm.linear.model cimport AHEAD, Options, pointer
 from osvm.linear.step_guard cimport bounded_at, bounded_sq_norm
-from osvm.core.rows cimport row_index, row_is_sorted, row_value, rows_get
+from osvm.core.rows cimport (
+    row_index, row_is_sorted, row_value, rows_get, rows_prefetch, rows_prefetch_start,
+)
 from osvm.core.typedefs cimport (
-    ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Row, Rows, Step, value_t,
+    ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, Row, Rows, Step, index_t, value_t,
 )
 
 BLOCK, WINDOW = 16, 64
@@ -156,26 +159,62 @@ def windowed(Py_ssize_t n, uint64_t seed, Py_ssize_t block=BLOCK,
     return order
 
 
-cdef inline double take_values(const Row *row, const double *factors, value_t *out) noexcept nogil:
+cdef inline void times_columns(value_t *out, const index_t *columns, Py_ssize_t n,
+                               const double *factors) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(n):
+        out[k] = <value_t> (<double> out[k] * factors[columns[k]])
+
+
+cdef inline double take_values(const Row *row, const double *factors, bint square,
+                               value_t *out) noexcept nogil:
     """Copy a row's values, times the factors of their columns; the sum of their squares."""
     cdef Py_ssize_t k
-    cdef const int32_t *narrow = <const int32_t *> row.indices
+    cdef const value_t *x = <const value_t *> row.values
     cdef double value, sq = 0.0
-    for k in range(row.count):
-        out[k] = (<const value_t *> row.values)[k * row.step]
+    if row.step == 1:
+        memcpy(out, x, row.count * sizeof(value_t))
+    else:
+        for k in range(row.count):
+            out[k] = x[k * row.step]
     if factors != NULL and row.indices == NULL:
         for k in range(row.count):
             out[k] = <value_t> (<double> out[k] * factors[k])
     elif factors != NULL and (row.kind == ROW_F32_I32 or row.kind == ROW_F64_I32):
-        for k in range(row.count):
-            out[k] = <value_t> (<double> out[k] * factors[narrow[k]])
+        times_columns(out, <const int32_t *> row.indices, row.count, factors)
     elif factors != NULL:
+        times_columns(out, <const int64_t *> row.indices, row.count, factors)
+    if square:
         for k in range(row.count):
-            out[k] = <value_t> (<double> out[k] * factors[row_index(row, k)])
-    for k in range(row.count):
-        value = row.scale * <double> out[k]
-        sq += value * value
+            value = row.scale * <double> out[k]
+            sq += value * value
     return sq
+
+
+cdef void take_all(const Rows *X, const int64_t *rows, Py_ssize_t m, const double *factors,
+                   char *values, char *columns, Py_ssize_t column_size,
+                   double *squares) noexcept nogil:
+    """Copy rows one after the other; `columns` and `squares` may be NULL."""
+    cdef Py_ssize_t n
+    cdef Row row
+    cdef double sq
+    cdef bint single = X.kind in (ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64)
+    for n in range(m):
+        if n + 2 * AHEAD < m:
+            rows_prefetch_start(X, rows[n + 2 * AHEAD])
+        if n + AHEAD < m:
+            rows_prefetch(X, rows[n + AHEAD])
+        rows_get(X, rows[n], &row)
+        if single:
+            sq = take_values(&row, factors, squares != NULL, <float *> values)
+        else:
+            sq = take_values(&row, factors, squares != NULL, <double *> values)
+        values += row.count * (4 if single else 8)
+        if squares != NULL:
+            squares[n] = sq
+        if columns != NULL:
+            memcpy(columns, row.indices, row.count * column_size)
+            columns += row.count * column_size
 
 
 cdef inline int32_t number_of(int64_t column, int64_t *keys, int32_t *numbers, uint64_t mask,
@@ -193,7 +232,8 @@ cdef inline int32_t number_of(int64_t column, int64_t *keys, int32_t *numbers, u
     return numbers[place]
 
 
-def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=None):
+def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=None,
+              double largest=-1.0):
     """These rows of X, in this order.
 
     Parameters
@@ -205,13 +245,16 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
         Leave out the columns that none of the rows stores.  Dense rows keep all.
     factors : float64 array, optional
         Of the columns: values are multiplied by them.
+    largest : float
+        Bound of the magnitudes after that, where it is known.
 
     Returns
     -------
     RowSource
         It owns its values.
     array
-        Their squared norms, as if no column came twice.
+        Their squared norms, as if no column came twice; 0 of scaled rows that are not
+        renumbered.
 
     Examples
     --------
@@ -227,18 +270,17 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
     """
     cdef Py_ssize_t n, k, m = rows.shape[0], total = 0, at = 0
     cdef Row row
-    cdef int64_t[::1] keys
+    cdef int64_t[::1] keys, ends_view
     cdef int32_t[::1] numbers, indices
-    cdef int64_t[::1] wide
     cdef double[::1] scale, squares
     cdef const double[::1] by_column
     cdef const double *times = NULL
-    cdef int64_t[::1] ends_view
-    cdef float[::1] values32
-    cdef double[::1] values64
+    cdef char *copied = NULL
+    cdef char *values_at
     cdef int32_t known = 0
     cdef uint64_t size = 8
     cdef bint single = X.rows.kind in (ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64)
+    cdef bint narrow = X.rows.kind in (ROW_F32_I32, ROW_F64_I32)
     cdef RowSource taken
     if m < 1:
         raise ValueError("a sample needs at least one row")
@@ -256,40 +298,25 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
         total += row.count
         ends_view[n + 1] = total
     values = np.empty(total, np.float32 if single else np.float64)
-    if single:
-        values32 = values
-    else:
-        values64 = values
-    small = renumber or max(X.rows.n_features, total) <= 0x7fffffff
-    columns = np.empty(total, np.int32 if small else np.int64)
-    if X.sparse and small:
-        indices = columns
-    elif X.sparse:
-        wide = columns
+    values_at = <char *> pointer(values)
+    columns = np.empty(total if X.sparse else 0, np.int32 if renumber or narrow else np.int64)
+    if X.sparse and not renumber:
+        copied = <char *> pointer(columns)
+    with nogil:
+        take_all(&X.rows, &rows[0], m, times, values_at, copied, 4 if narrow else 8,
+                 &squares[0] if renumber or times == NULL else NULL)
     if X.sparse and renumber:
+        indices = columns
         while size < 2 * <uint64_t> total:
             size *= 2
         keys = np.full(size, -1, np.int64)
         numbers = np.empty(size, np.int32)
-    for n in range(m):
-        rows_get(&X.rows, rows[n], &row)
-        if row.count == 0:
-            continue
-        if single:
-            squares[n] = take_values(&row, times, &values32[at])
-        else:
-            squares[n] = take_values(&row, times, &values64[at])
-        if X.sparse and renumber:
+        for n in range(m):
+            rows_get(&X.rows, rows[n], &row)
             for k in range(row.count):
                 indices[at + k] = number_of(row_index(&row, k), &keys[0], &numbers[0], size - 1,
                                             &known)
-        elif X.sparse and small:
-            for k in range(row.count):
-                indices[at + k] = <int32_t> row_index(&row, k)
-        elif X.sparse:
-            for k in range(row.count):
-                wide[at + k] = row_index(&row, k)
-        at += row.count
+            at += row.count
     row_factors = None
     if X.rows.row_scale != NULL:
         row_factors = np.empty(m)
@@ -302,8 +329,9 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
         ends = ends.astype(columns.dtype)
         width = max(known, 1) if renumber else X.rows.n_features
         taken = RowSource.csr(values, columns, ends, width, row_factors)
-    bound = X.largest if times == NULL else -1.0
-    taken.largest = bound if bound >= 0.0 else largest_magnitude(taken)
+    if times == NULL:
+        largest = X.largest
+    taken.largest = largest if largest >= 0.0 else largest_magnitude(taken)
     return taken, sq_norms
 
 

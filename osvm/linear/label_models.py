@@ -86,7 +86,7 @@ class LabelModels:
         """Passes over all rows, with a first step size that each label has tried out."""
         n = source.n_rows
         scaling = Scaling.of(scale, source)
-        X = scaled(source, scaling)
+        X = scaled(source, scaling, fresh=True)
         first = np.append(sets[1], -1)[sets[0][:-1]]
         shuffle = resolve_shuffle(shuffle, np.where(np.diff(sets[0]) > 0, first, -1) + 1)
         order = visiting_order(n, shuffle, rng)

@@ -59,16 +59,20 @@ class Scaling:
 
     kind: str
     factors: Array
+    largest: float = -1.0  # of the scaled rows that it was found from
 
     @classmethod
     def of(cls, scale: Any, X: RowSource) -> Scaling | None:
         """From all rows; None where `scale` asks for nothing that needs them."""
         if not isinstance(scale, str) or scale not in FIXED:
             return None
-        size, mean, deviation = column_moments(X)
+        top, mean, deviation = column_moments(X)
+        size = top
         if scale == "std":
             size = np.maximum(deviation, np.abs(mean) / _MOST_DEVIATIONS)
-        return cls(scale, np.where(size > 0.0, 1.0 / np.maximum(size, _SMALLEST), 1.0))
+        factors = np.where(size > 0.0, 1.0 / np.maximum(size, _SMALLEST), 1.0)
+        # float32 values may be rounded up
+        return cls(scale, factors, float((top * factors).max()) * (1.0 + 1e-6))
 
     @classmethod
     def from_state(cls, kind: str | None, factors: Array | None, d: int) -> Scaling | None:
@@ -94,8 +98,8 @@ class Scaling:
 class ScaledRows:
     """Rows of X times the factors of their columns, made block by block."""
 
-    def __init__(self, X: RowSource, scaling: Scaling) -> None:
-        self.X, self.scaling = X, scaling
+    def __init__(self, X: RowSource, scaling: Scaling, largest: float = -1.0) -> None:
+        self.X, self.scaling, self.largest = X, scaling, largest
         self.n_rows, self.n_features, self.sparse = X.n_rows, X.n_features, X.sparse
         self.mean_count = X.mean_count
         self.block_rows = max(1, int(_BLOCK_VALUES / max(1.0, X.mean_count)))
@@ -111,15 +115,17 @@ class ScaledRows:
             yield at, rows, take(self, rows, renumber=False)[0]
 
 
-def scaled(X: RowSource, scaling: Scaling | None) -> Any:
-    """The rows as a model with this scaling sees them."""
-    return X if scaling is None else ScaledRows(X, scaling)
+def scaled(X: RowSource, scaling: Scaling | None, fresh: bool = False) -> Any:
+    """The rows as a model with this scaling sees them; `fresh`: it was found from them."""
+    if scaling is None:
+        return X
+    return ScaledRows(X, scaling, scaling.largest if fresh else -1.0)
 
 
 def take(X: Any, rows: Array, renumber: bool = True) -> tuple[RowSource, Array]:
     """`osvm.linear.examples.take_rows`, scaled."""
     if isinstance(X, ScaledRows):
-        return take_rows(X.X, rows, renumber, X.scaling.factors)
+        return take_rows(X.X, rows, renumber, X.scaling.factors, X.largest)
     return take_rows(X, rows, renumber)
 
 
