@@ -66,6 +66,11 @@ LINEAR = [
     ("binary", {"schedule": NORMALIZED, "average": True, "probability": True}),
     ("binary", {"schedule": "coin_betting", "average": True}),
     ("binary", {"warm_start": True, "normalize": True}),
+    ("binary", {"scale": "std"}),
+    ("binary", {"scale": "std", "reg": 0.01, "average": True, "project": True}),
+    ("binary", {"scale": "running"}),
+    ("multi", {"scale": "maxabs", "batch_size": 7, "probability": True, "normalize": True}),
+    ("multi", {"scale": "maxabs", "schedule": "smd", "loss": "softmax"}),
     ("multi", {"loss": "softmax", "batch_size": "full"}),
     ("multi", {"loss": "multiclass_hinge", "probability": True, "average": True}),
     ("multi", {"average": 10, "batch_size": 7, "class_weight": {"a": 2.0}}),
@@ -90,10 +95,11 @@ REGRESSOR = [
     {"loss": "squared", "batch_size": "full"},
     {"loss": osvm.losses.get("huber", delta=0.3), "schedule": "smd"},
     {"loss": "squared", "schedule": NORMALIZED, "average": True},
+    {"scale": "std", "schedule": "bottou"},
 ]
 NOVELTY = [
     {}, {"average": True, "batch_size": 5}, {"batch_size": "full"}, {"schedule": "adaptive"},
-    {"nu": 0.3, "reg": 0.01},
+    {"nu": 0.3, "reg": 0.01}, {"scale": "maxabs"},
 ]  # fmt: skip
 MULTILABEL = [
     ("sets", {}),
@@ -104,6 +110,8 @@ MULTILABEL = [
     ("sets", {"class_weight": "balanced", "project": True}),
     ("one set", {"C": 1.0}),
     ("one set", {"C": 1.0, "batch_size": "full"}),
+    ("sets", {"scale": "std", "average": True}),
+    ("one set", {"scale": "maxabs", "batch_size": 7}),
 ]
 KERNEL = [
     ("binary", {}),
