@@ -6,11 +6,15 @@
 
 Each fault replaces one snippet of a source file, in a copy of the tree; what changed is
 rebuilt, and the tests that are closest to it run, then the whole suite where they notice
-nothing.  A snippet must occur exactly once: one that was moved or changed fails loudly, also
-in tests/test_mutations.py.  The exit status is the number of faults that nothing noticed.
+nothing.  The exit status is the number of faults that nothing noticed.
+
+What would make a fault look caught or survived by accident ends the run: a snippet that does
+not occur exactly once (also in tests/test_mutations.py), a build that leaves every compiled
+module as it was, tests that fail without a fault, and a run that cannot collect its tests.
 """
 
 import argparse
+import hashlib
 import os
 import shutil
 import subprocess
@@ -191,18 +195,22 @@ def copy_tree(folder):
 
 
 def build(folder):
+    """Build what is older than its sources; the digest of each compiled module."""
     done = subprocess.run(
         [sys.executable, "setup.py", "build_ext", "--inplace", "-q"],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"the build fails:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    modules = sorted((folder / "osvm").rglob("*.so"))
+    return {path: hashlib.sha256(path.read_bytes()).digest() for path in modules}
 
 
 def notices(folder, tests, limit):
-    """The first test that fails, or None."""
+    """The first test that fails, or None; RuntimeError where the tests did not run at all."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    env = {**os.environ, "PYTHONPATH": str(folder)}
+    # no bytecode: it is taken for current when size and second of the source agree
+    env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
             command,
@@ -218,26 +226,39 @@ def notices(folder, tests, limit):
     if done.returncode < 0:
         return f"killed by signal {-done.returncode}"
     failed = [x for x in done.stdout.splitlines() if x.startswith(("FAILED", "ERROR"))]
-    if done.returncode and not failed:
-        return "the run fails"
+    if done.returncode not in (0, 1) or (done.returncode == 1) != bool(failed):
+        raise RuntimeError(f"pytest {tests} ends with {done.returncode}:\n{done.stdout[-2000:]}")
     return failed[0][:120] if failed else None
 
 
-def check(fault, folder, suite):
-    """What notices the fault, or None."""
+def is_compiled(fault):
+    return fault.file.endswith((".pyx", ".pxd"))
+
+
+def check(fault, folder, clean, suite):
+    """What notices the fault, or None; `clean` has the digests without it."""
     path = folder / fault.file
     text = find(fault, folder)
-    compiled = path.suffix in (".pyx", ".pxd")
     path.write_text(text.replace(fault.old, fault.new))
     try:
-        if compiled:
-            build(folder)
+        if is_compiled(fault) and build(folder) == clean:
+            raise RuntimeError(f"{fault.name!r}: no compiled module differs")
         found = notices(folder, fault.tests.split(), 900)
         if found is None and suite:
             found = notices(folder, [], 3600)
         return found
     finally:
         path.write_text(text)  # newer than what was built, so that it is built again
+
+
+def pass_without_fault(faults, folder):
+    """The closest tests of all faults pass as the tree is."""
+    words = [fault.tests.split() for fault in faults]
+    plain = sorted({path for tests in words if "-k" not in tests for path in tests})
+    for tests in [plain, *(tests for tests in words if "-k" in tests)]:
+        found = notices(folder, tests, 3600) if tests else None
+        if found is not None:
+            raise RuntimeError(f"fails without a fault: {found}")
 
 
 def main():
@@ -253,14 +274,16 @@ def main():
         print(*(f"{fault.file}: {fault.name}" for fault in faults), sep="\n")
         return 0
     survivors = 0
-    # those of one file one after the other, so that each build mends the one before
+    # a build mends the fault before it, so those of Python, which build nothing, come first
+    faults.sort(key=lambda f: (is_compiled(f), f.file))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         copy_tree(folder)
-        build(folder)
-        for number, fault in enumerate(sorted(faults, key=lambda f: f.file), 1):
+        clean = build(folder)
+        pass_without_fault(faults, folder)
+        for number, fault in enumerate(faults, 1):
             start = time.time()
-            found = check(fault, folder, not options.no_suite)
+            found = check(fault, folder, clean, not options.no_suite)
             survivors += found is None
             text = "SURVIVES" if found is None else f"caught: {found}"
             print(
