@@ -73,7 +73,7 @@ def overflowing(scalars, arrays):
 
 
 def slot_twice(scalars, arrays):
-    arrays["victim_slot"][1] = arrays["victim_slot"][0]
+    arrays["victim_slot"][0] = arrays["victim_slot"].max()
 
 
 LINEAR, KERNEL, LABELS = osvm.LinearClassifier, osvm.KernelClassifier, Y["binary"]
