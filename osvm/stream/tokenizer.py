@@ -458,13 +458,8 @@ def _add_all(
 ) -> CsrBuilder:
     """The rows of all documents."""
     builder = CsrBuilder()
-    before = hasher.counting, hasher.raw
-    hasher.counting, hasher.raw = counting, raw
-    try:
-        for document in _check_documents(documents):
-            hasher.add(builder, document)
-    finally:
-        hasher.counting, hasher.raw = before
+    for document in _check_documents(documents):
+        hasher.add_as(builder, document, counting, raw)
     return builder
 
 

@@ -1,9 +1,11 @@
 """One model, many threads: what readers see is the model before or after a block, exactly."""
 
 import copy
+import io
 import pickle
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import osvm
 from osvm import losses, recipes, schedules, taxonomy
 from osvm.linear.alma import AlmaClassifier
 from osvm.linear.multilabel import MultilabelClassifier
+from osvm.stream import HashingTokenizer, TextReader
 
 N, D = 120, 12
 READERS = 8
@@ -327,6 +330,66 @@ def test_learn_one_and_partial_fit_add_up():
 
     gather([learn, learn, block, read, read])
     assert model.t_ == N + 1000 + 20 * N
+
+
+def test_the_tokenizer_comes_with_the_first_example_in_one_step():
+    example = {"good": 1.0, "film": 1.0}
+    begun = threading.Event()
+
+    class Slow(osvm.LinearClassifier):
+        def __setattr__(self, name, value):
+            if name == "tokenizer_":  # the weights are there already
+                begun.set()
+                time.sleep(0.1)
+            super().__setattr__(name, value)
+
+    model, found = Slow(), []
+
+    def read():
+        begun.wait()
+        found.append(model.predict_one(example))
+        model.learn_one(example, "neg")
+
+    gather([lambda: model.learn_one(example, "pos"), read])
+    assert found == ["pos"]
+    assert model.t_ == 2
+
+
+def test_predictions_of_text_are_not_counted_as_documents():
+    """While one thread counts the documents that it reads, others predict texts and names."""
+    documents = [f"word{k % 7} word{k % 5}" for k in range(40)]
+    tokenizer = HashingTokenizer(6, keep_terms=True).fit(documents)
+    model = osvm.LinearClassifier()
+    model.tokenizer_ = tokenizer
+    model.fit(tokenizer.transform(documents), np.arange(40) % 2)
+    begun, end = threading.Event(), threading.Event()
+
+    def wait_for_the_end():
+        yield "word1"
+        begun.set()
+        end.wait()
+        yield "word2"
+
+    late = threading.Thread(target=lambda: tokenizer.transform(wait_for_the_end()), daemon=True)
+
+    class File(io.BytesIO):
+        def readinto(self, buffer):
+            if not late.is_alive():
+                late.start()
+                begun.wait()
+            model.predict(documents[:3])
+            model.predict_one({"word1": 1.0, "unheard-of": 1.0})
+            return super().readinto(buffer)
+
+    lines = File("\n".join(documents).encode())
+    reader = TextReader(lines, labelled=False, tokenizer=tokenizer, batch_size=7)
+    reader.counting = True
+    assert sum(X.shape[0] for X, _ in reader) == 40
+    end.set()
+    late.join(60.0)
+    model.predict_one({"word1": 1.0})
+    model.predict(documents)
+    assert tokenizer.n_documents_ == 80
 
 
 def test_a_number_that_lets_other_threads_run_keeps_examples_apart():
