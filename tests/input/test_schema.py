@@ -6,6 +6,7 @@ from fuzz_models import read_members, write_members
 from saved_models import DENSE, SPARSE_SMD, X, Y, learn
 
 import osvm
+from osvm._input.schema import ArrayField, Field, Schema
 from osvm.io.archive import ModelFileError
 
 CONSTANT = {"schedule": "constant", "random_state": 0}
@@ -124,3 +125,25 @@ def test_a_kernel_machine_of_another_kind_is_refused():
     machine.state.set_state(scalars, arrays)
     with pytest.raises(ValueError, match="another kind of kernel machine"):
         machine.state.set_state({**scalars, "trace": True}, arrays)
+
+
+def test_fields_that_are_not_declared_or_lacking():
+    schema = Schema(
+        "ring", {"head": Field("int", 0, 2)}, {"w": ArrayField((3,), np.float64, -1.0, 1.0)}
+    )
+    schema.check({"head": 2}, {"w": np.zeros(3)})
+    for scalars, arrays, problem in [
+        ({"head": 1, "tail": 2}, {"w": np.zeros(3)}, "unknown field 'tail'"),
+        ({"head": 1}, {"w": np.zeros(3), "v": np.zeros(3)}, "unknown field 'v'"),
+        ({}, {"w": np.zeros(3)}, "lacks 'head'"),
+        ({"head": 1}, {}, "lacks 'w'"),
+        ({"head": 3}, {"w": np.zeros(3)}, "saved head"),
+        ({"head": True}, {"w": np.zeros(3)}, "saved head"),
+        ({"head": 1}, {"w": np.zeros(4)}, "another shape"),
+        ({"head": 1}, {"w": np.zeros(3, np.float32)}, "must have dtype"),
+        ({"head": 1}, {"w": np.array([0.0, np.nan, 1.0])}, "not finite"),
+        ({"head": 1}, {"w": np.array([0.0, 1.5, 1.0])}, "outside of"),
+        ({"head": 1}, {"w": np.array([0.0, -1.5, 1.0])}, "outside of"),
+    ]:
+        with pytest.raises(ValueError, match=problem):
+            schema.check(scalars, arrays)
