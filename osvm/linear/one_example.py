@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import osvm.linear.one_row as one_row
+from osvm._input.parameters import check_integer
 from osvm.linear.learner import Learner
 from osvm.stream.tokenizer import HashingTokenizer
 
@@ -80,6 +81,8 @@ class OneExample:
         if one_row.learn(self, x, values, y):
             return self
         known = self.__dict__
+        if n_features is not None:
+            check_integer("n_features", n_features, 1)
         width = known.get("n_features_in_", n_features)
         if width is None:
             raise ValueError(
@@ -205,6 +208,8 @@ class OneExample:
                 f"a feature is named {next(iter(x))!r}, but this model was trained on numbered "
                 "columns: give column numbers"
             )
+        if n_features is not None:
+            check_integer("n_features", n_features, 1)
         bits = NAMED_BITS if n_features is None else int(n_features).bit_length() - 1
         if n_features is not None and n_features != 1 << bits:
             raise ValueError(f"n_features must be a power of two for names, got {n_features}")

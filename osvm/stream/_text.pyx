@@ -639,7 +639,10 @@ cdef class TermHasher:
         for name, given in features.items():
             if isinstance(given, str):
                 name, given = f"{name}={given}", 1.0
-            terms.append((name.encode("utf-8", "replace"), float(given)))
+            try:
+                terms.append((name.encode("utf-8", "replace"), float(given)))
+            except OverflowError:
+                raise ValueError(f"the value of {name!r:.60} is too large for a float64") from None
         if self._begin_row(csr, len(terms)) < 0:
             raise MemoryError
         for text, value in terms:
