@@ -147,3 +147,14 @@ def test_fields_that_are_not_declared_or_lacking():
     ]:
         with pytest.raises(ValueError, match=problem):
             schema.check(scalars, arrays)
+
+
+def test_row_ends_of_support_vectors_that_fall(tmp_path):
+    path = tmp_path / "model.osvm"
+    learn(osvm.SVC(kernel="linear"), "binary", data=X).save(path)
+    header, arrays = read_members(path.read_bytes())
+    ends = np.zeros_like(arrays["model/vectors_indptr"])
+    ends[len(ends) // 2] = 60
+    path.write_bytes(write_members(header, {**arrays, "model/vectors_indptr": ends}))
+    with pytest.raises(ModelFileError, match="indptr"):
+        osvm.load(path)
