@@ -181,11 +181,12 @@ def _shares(weights: Any, rows: Array) -> Array:
             raise ValueError(f"weights must be 'rows', 'equal' or numbers, got {weights!r}")
         given = np.ones(len(rows)) if weights == "equal" or not rows.any() else rows
     else:
-        given = np.asarray(weights, np.float64)
+        given = np.array(weights, np.float64)
         if given.shape != rows.shape:
             raise ValueError(f"{given.size} weights for {len(rows)} models")
-        if not np.isfinite(given).all() or given.min() < 0 or given.sum() <= 0:
+        if not np.isfinite(given).all() or given.min() < 0 or given.max() <= 0:
             raise ValueError("weights must be finite, not negative, and not all zero")
+        given /= given.max()  # or their sum may overflow
     return given / given.sum()
 
 

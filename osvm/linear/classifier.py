@@ -18,7 +18,7 @@ from osvm._estimator.base import (
 )
 from osvm._estimator.compat import ClassifierMixin, available_if, with_callbacks
 from osvm._input import validate
-from osvm._input.labels import count_codes
+from osvm._input.labels import LabelRuns, count_codes
 from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import Learner
@@ -145,6 +145,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     _index: LabelIndex
     _balance: RunningBalance
+    _runs: LabelRuns
 
     def __init__(
         self,
@@ -309,6 +310,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         else:
             self._changed()
         self._index, self._balance = index, balance
+        if len(codes) > 1 and "_visits" not in known:  # or the rows are visited in another order
+            if "_runs" not in known:
+                self._runs = LabelRuns()
+            self._runs.watch(codes)
         return self
 
     def _new_label_rows(
@@ -328,6 +333,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     def _sort_labels(self) -> None:
         """Labels in sorted order, and the outputs with them."""
         order = np.argsort(self._index.classes, kind="stable")
+        if "_runs" in self.__dict__:
+            self._runs.reorder(order)
         self._index = index = LabelIndex(self._index.classes[order])
         self._learner = self._learner.reordered(order)
         if self._plan.delta is not None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osvm import kernels
+from osvm._input.convert import check_csr
 from osvm._input.schema import ArrayField, AtMost, Field, Schema, check_list
 from osvm.kernel.cached.task import Fit, Task
 
@@ -184,7 +185,7 @@ class CachedMachine:
                 (arrays["vectors_data"], arrays["vectors_indices"], arrays["vectors_indptr"]),
                 shape=(len(support), n_features),
             )
-            vectors.check_format(full_check=True)
+            check_csr(vectors)
         check_sizes(kernel, vectors, vectors.dtype)
         votes, history = None, None
         if scalars["n_votes"] is not None:
