@@ -18,7 +18,7 @@ from osvm._estimator.base import OnlineEstimator, make_generator
 from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.compat import CallbackSupport
 from osvm._estimator.progress import make_progress
-from osvm._estimator.threads import Team, resolve_jobs
+from osvm._estimator.threads import Team, resolve_jobs, row_parts
 from osvm._input import validate
 from osvm.linear.constant import warn_if_constant, warn_if_unequal
 from osvm.linear.first_step import competing, with_first_step
@@ -279,30 +279,32 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     def _averaged(self) -> bool:
         return self._plan.average_from >= 0
 
-    def _scores(self, X: Any) -> Array:
-        """Scores of all outputs, rows x outputs; the caller holds the lock."""
+    def _scores(self, X: Any, of: Any = np.asarray) -> Array:
+        """of(scores of all outputs, rows x outputs), by shares; the caller holds the lock."""
         self._check_fitted()
-        n_jobs = resolve_jobs(self.n_jobs)
-        if n_jobs == 1:
-            quick = self._quick_scores(X)
-            if quick is not None:
-                return quick
-        source, _ = self._open(X)
-        learner = self._learner
+        parts = row_parts(X, resolve_jobs(self.n_jobs))
+        if len(parts) > 1:
+            learner = self._frozen_learner() if self._averaged else None
+            try:
+                with Team(len(parts)) as team:
+                    return np.concatenate(team.each(lambda k: of(self._score(parts[k], learner))))
+            except (ValueError, FloatingPointError):
+                pass  # one thread raises it again, and names the row
+        return of(self._score(X))
+
+    def _score(self, X: Any, frozen: SGDLearner | None = None) -> Array:
+        """Scores of rows, in one thread; with the average that is written out already."""
+        quick = self._quick_scores(X, frozen)
+        if quick is not None:
+            return quick
+        learner, (source, _) = frozen or self._learner, self._open(X)
         out = np.empty((source.n_rows, learner.weights.n_out))
-        if n_jobs == 1 or source.n_rows < 1000:
-            decide(learner, source, out, self._averaged)
-            return validate.check_scores(out)
-        if self._averaged:
-            learner = self._frozen_learner()
-        edges = np.linspace(0, source.n_rows, n_jobs + 1).astype(int).tolist()
-        with Team(n_jobs) as team:
-            team.each(lambda k: decide(learner, source, out, False, edges[k], edges[k + 1]))
+        decide(learner, source, out, self._averaged and frozen is None)
         return validate.check_scores(out)
 
-    def _quick_scores(self, X: Any) -> Array | None:
+    def _quick_scores(self, X: Any, frozen: SGDLearner | None = None) -> Array | None:
         """One output of many CSR rows, checked on the way; None for the general path."""
-        learner = self._learner
+        learner = frozen or self._learner
         if (
             not isinstance(X, _CSR)
             or X.shape != (X.shape[0], self.n_features_in_)
@@ -314,7 +316,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             or "feature_names_in_" in self.__dict__
         ):
             return None
-        if self._averaged and learner.weights.averaged_count:
+        if frozen is None and self._averaged and learner.weights.averaged_count:
             learner = learner.frozen_average()
         weights, b = learner.weights, float(learner.intercept[0])
         out = np.empty((X.shape[0], 1))

@@ -424,16 +424,21 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         array, shape (n,) or (n, K)
         """
         with self._lock:
-            return self._decide(X)
+            return self._scores(X, self._of_labels)
 
-    def _decide(self, X: Any) -> Array:
-        """`decision_function`; the caller holds the lock."""
-        scores = self._scores(X)
+    def _of_labels(self, scores: Array) -> Array:
+        """The scores of `decision_function` from those of all outputs."""
         if scores.shape[1] == 1:
             return scores[:, 0]
         if len(self._index) == 2:
             return scores[:, 1] - scores[:, 0]
         return scores[:, : len(self._index)]
+
+    def _codes(self, scores: Array) -> Array:
+        """The label with the largest score."""
+        scores = self._of_labels(scores)
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.minimum(codes, len(self._index) - 1)
 
     def predict(self, X: Any) -> Array:
         """The label with the largest score; the first of equals.
@@ -447,9 +452,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         array of n labels
         """
         with self._lock:
-            scores, index = self._decide(X), self._index
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return index.decode(np.minimum(codes, len(index) - 1))
+            codes, index = self._scores(X, self._codes), self._index
+        return index.decode(codes)
 
     def _has_probability(self) -> bool | str:
         """True when there are probabilities, else what to do."""

@@ -18,7 +18,7 @@ from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.progress import Progress
 from osvm.linear.examples import BLOCK, WINDOW, bounded_weight, full, windowed
 from osvm.linear.learner import SGDLearner
-from osvm.linear.mixing import mixed_epoch, useful_jobs
+from osvm.linear.mixing import Mixer, useful_jobs
 from osvm.linear.plan import Plan
 from osvm.linear.scaling import ScaledRows, decide, rows_named
 from osvm.linear.scores import Platt
@@ -104,6 +104,7 @@ def train(
     order, jobs = passes.first_order, passes.jobs
     if jobs > 1:
         jobs = useful_jobs(jobs, n, learner, watch.record)
+    mixer = Mixer(learner, watch.platt, jobs) if jobs > 1 else None
     judged = isinstance(plan.schedule, Auto)
     # of `Auto`, whose answer is the average of the last epoch, whichever that will be
     any_may_be_last = passes.may_stop or watch.epochs is not None
@@ -116,8 +117,8 @@ def train(
             learner.restart_average(any_may_be_last or epoch + 1 == passes.epochs)
         if order is None:
             order = visiting_order(n, passes.shuffle, passes.rng)
-        if jobs > 1:
-            _mixed_epoch(learner, plan, data, order, watch, jobs)
+        if mixer is not None:
+            _mixed_epoch(mixer, learner, plan, data, order, watch)
         else:
             run(learner, data, order, plan.curvature, watch, offset=epoch * n)
             learner.flush()
@@ -155,7 +156,12 @@ def settle(learner: Any, schedule: Auto, averaged: bool) -> None:
 
 
 def _mixed_epoch(
-    learner: SGDLearner, plan: Plan, data: Examples, order: Array | None, watch: Watch, jobs: int
+    mixer: Mixer,
+    learner: SGDLearner,
+    plan: Plan,
+    data: Examples,
+    order: Array | None,
+    watch: Watch,
 ) -> None:
     """One epoch in several threads."""
     n, loss, errors = data.X.n_rows, learner.loss_sum, learner.error_sum
@@ -163,7 +169,7 @@ def _mixed_epoch(
     def learn(part: SGDLearner, platt: Platt | None, rows: Array) -> None:
         run(part, data, rows, plan.curvature, Watch(platt=platt))
 
-    mixed_epoch(learner, watch.platt, learn, np.arange(n) if order is None else order, jobs)
+    mixer.epoch(learn, np.arange(n) if order is None else order)
     if watch.progress is not None:
         watch.progress.add(n, loss=learner.loss_sum - loss, errors=learner.error_sum - errors)
 
