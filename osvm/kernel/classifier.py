@@ -86,8 +86,10 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     record : bool, default False
         Keep `history_`.
     average : bool, optional
-        The model of `fit` is the mean over the steps of the last epoch (of a single epoch,
-        over its second half).  By default yes, but with schedule="smd", which cannot.
+        The model is a mean of f over the steps, about the last quarter of them (step k has
+        weight k³); learning goes on with f itself.  By default yes, except with
+        schedule="smd", which cannot, and in a stream unless steps go as 1/t ("bottou" or
+        "inverse_time"): a step size that stays up is for data that drift.
 
     Attributes
     ----------

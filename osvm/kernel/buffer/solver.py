@@ -39,6 +39,7 @@ from osvm.taxonomy import Taxonomy
 __all__ = ["BufferSolver"]
 
 Array = npt.NDArray[Any]
+_SETTLING = ("bottou", "inverse_time")  # steps of 1/t
 _WITH_MARGIN = ("hinge", "multiclass_hinge", "graph_hinge", "novelty")
 
 
@@ -56,12 +57,13 @@ class _Plan:
     step: StepSpec
     loss: LossSpec
     eta_intercept: float  # the first step size of the intercept
+    average: bool
     label_kernel: Array | None = None
 
 
 _NAMES = (
     "loss", "reg", "C", "kernel", "gamma", "degree", "coef0", "budget", "eviction", "schedule",
-    "eta0", "nu", "fit_intercept", "taxonomy", "label_kernel", "record",
+    "eta0", "nu", "fit_intercept", "taxonomy", "label_kernel", "record", "average",
 )  # fmt: skip
 
 
@@ -83,21 +85,12 @@ class BufferSolver:
         n = batch.source.n_rows
         state = machine.state
         state.begin_fit(n, machine.kernel.name == "precomputed")
-        average = getattr(model, "average", None)  # None: where the schedule allows it
-        average = not state.trace if average is None else check_bool("average", average)
-        if average and state.trace:
-            raise ValueError("schedule='smd' does not average; use average=False")
-        for epoch in range(epochs):
+        _set_average(state, False)
+        _set_average(state, plan.average)
+        for _ in range(epochs):
             order = machine.generator.permutation(n).astype(np.intp) if shuffle else None
-            if average and epoch == epochs - 1:
-                # a single epoch: from its middle on
-                half = n // 2 if epochs == 1 else 0
-                self._run(machine, plan, batch, order, 0, progress, stop=half)
-                state.begin_average()
-                self._run(machine, plan, batch, order, 0, progress, start=half)
-                state.end_average()
-            else:
-                self._run(machine, plan, batch, order, 0, progress)
+            self._run(machine, plan, batch, order, 0, progress)
+        _set_average(state, False)
         state.end_fit()
         if plan.nu is not None and batch.task == "novelty":
             state.epsilon = _margin(state.decision(batch.source)[:, 0], batch.weights, plan.nu.nu)
@@ -118,6 +111,8 @@ class BufferSolver:
         seen = int(machine.state.t)
         progress = make_progress(model.verbose, start=seen) if model.verbose else None
         try:
+            # a step size that stays up follows a drift, which the mean would lag behind
+            _set_average(machine.state, plan.average and plan.schedule.name in _SETTLING)
             self._run(machine, plan, batch, None, seen, progress)
         except BaseException:
             if backup is not None:
@@ -135,12 +130,10 @@ class BufferSolver:
         order: Array | None,
         first_id: int,
         progress: Any,
-        start: int = 0,
-        stop: int | None = None,
     ) -> None:
-        n = batch.source.n_rows if stop is None else stop
+        start, n = 0, batch.source.n_rows
         state = machine.state
-        history = machine.room_to_record(n - start)
+        history = machine.room_to_record(n)
         loss0, errors0 = state.loss_sum, state.errors
         while start < n:
             stop = n
@@ -319,10 +312,30 @@ def _resolve(
         step=schedule.spec(reg=reg, C=model.C, eta0=eta0, t0=_t0(eta0, reg)),
         loss=_loss_spec(model, part, batch),
         eta_intercept=float(eta_intercept) * _step_unit(part, unit),
+        average=_average(model, schedule),
     )
     if batch.index is not None:
         plan.label_kernel = _label_kernel(model, batch.index, _count_outputs(plan, batch))
     return plan
+
+
+def _average(model: Any, schedule: schedules.Schedule) -> bool:
+    """Whether to average; None: where the schedule allows it."""
+    can = schedule.name != "smd"
+    average = getattr(model, "average", None)
+    if average is None:
+        return can
+    if check_bool("average", average) and not can:
+        raise ValueError("schedule='smd' does not average; use average=False")
+    return bool(average)
+
+
+def _set_average(state: KernelState, average: bool) -> None:
+    """Begin the running mean, or make it the function to go on from."""
+    if average and not state.average:
+        state.begin_average()
+    elif state.average and not average:
+        state.end_average()
 
 
 def _step_unit(part: Any, unit: float) -> float:
