@@ -181,7 +181,8 @@ def add_tables(report: Report, lines: list[dict[str, Any]]) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == ["kernel"]:
-        return defaults_kernel.main(arguments[1:])
+        defaults_kernel.main(arguments[1:])
+        return
     parser = make_parser("defaults", __doc__ or "")
     parser.add_argument("--only", nargs="*", default=[], help="words that a set's name contains")
     parser.add_argument("--seeds", type=int, help="number of seeds (5; 2 with --quick)")

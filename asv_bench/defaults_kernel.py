@@ -478,15 +478,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for mode in ("fit", "one pass"):
             if options.part not in (None, mode) or (mode == "one pass" and not data.one_pass):
                 continue
-            print(f"\r{data.name:28s}{mode:10s}", end="", file=sys.stderr, flush=True)
             try:
                 records += run_set(data, mode, seeds)
             except NotImplementedError as error:
                 missing.append(f"{data.name} ({error})")
                 break
+            means = by_learner([r for r in records if (r["set"], r["mode"]) == (data.name, mode)])
+            scores = " ".join(f"{v.mean():.1f}" for v in means.values())
+            print(f"{data.name:20s}{mode:10s}{scores}", file=sys.stderr, flush=True)
     if options.part in (None, "drift") and not quick:
         records += run_drift(seeds, options.only)
-    print(file=sys.stderr)
     add_tables(report, records)
     if missing:
         print("left out:", "; ".join(missing))

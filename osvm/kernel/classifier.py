@@ -67,7 +67,11 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         The nu-trick: learn the margin, so that about this fraction of the examples
         violates it.  For hinges; `reg` is 1.  :class:`osvm.losses.NuTrick` sets the margin
         and the step size to begin with.
-    fit_intercept : bool, default False
+    fit_intercept : bool, optional
+        True learns an offset with f, False has none.  By default none is learnt, but `fit` of
+        two classes sets one at its end if there are twice as many rows as `budget`: of the
+        offsets that make hardly more errors on the rows than the best, the one that finds as
+        many rows of each class as there are.  Not with `nu` nor a loss of probabilities.
     epochs : int, default 5
         Passes over the data in `fit`.
     shuffle : bool, default True
@@ -152,7 +156,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         schedule: Any = "bottou",
         eta0: float | None = None,
         nu: Any = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool | None = None,
         epochs: int = 5,
         shuffle: bool = True,
         random_state: Any = None,

@@ -31,6 +31,14 @@ from osvm._parts.compiled import LossSpec, StepSpec
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.loop import learn
 from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
+from osvm.kernel.buffer.measures import (
+    find_margin,
+    find_offset,
+    make_source,
+    measure_targets,
+    sample_rows,
+    warn_gamma,
+)
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernel.options import refuse_unread
 from osvm.kernels import from_config as kernel_from_config
@@ -39,6 +47,7 @@ from osvm.taxonomy import Taxonomy
 __all__ = ["BufferSolver"]
 
 Array = npt.NDArray[Any]
+OFFSET_ROWS = 5000  # that the offset is read off at most
 _SETTLING = ("bottou", "inverse_time")  # steps of 1/t
 _WITH_MARGIN = ("hinge", "multiclass_hinge", "graph_hinge", "novelty")
 
@@ -58,6 +67,7 @@ class _Plan:
     loss: LossSpec
     eta_intercept: float  # the first step size of the intercept
     average: bool
+    set_offset: bool  # at the end of a fit
     label_kernel: Array | None = None
 
 
@@ -93,7 +103,14 @@ class BufferSolver:
         _set_average(state, False)
         state.end_fit()
         if plan.nu is not None and batch.task == "novelty":
-            state.epsilon = _margin(state.decision(batch.source)[:, 0], batch.weights, plan.nu.nu)
+            scores = state.decision(batch.source)[:, 0]
+            state.epsilon = find_margin(scores, batch.weights, plan.nu.nu)
+        elif plan.set_offset and 0 < 2 * state.budget <= n and state.n_outputs == 1:
+            # most rows are not in the buffer, so that their scores are not fitted to them
+            rows, X = sample_rows(batch.X, OFFSET_ROWS)
+            scores, positive = state.decision(make_source(X))[:, 0], batch.labels[rows] == 1
+            weights = None if batch.weights is None else batch.weights[rows]
+            state.intercept[:] += find_offset(scores, positive, weights)
         if progress is not None:
             progress.finish()
         return machine
@@ -167,7 +184,7 @@ class BufferSolver:
 
     def _begin(self, model: Any, batch: Batch, n_rows: int | None) -> tuple[_Plan, BufferMachine]:
         """A new machine for these parameters and data."""
-        middle, unit = _measure_targets(batch, n_rows)
+        middle, unit = measure_targets(batch, n_rows)
         plan = _resolve(model, batch, n_rows, unit=unit)
         budget = check_integer("budget", model.budget, 1, none=True)
         eviction = check_choice("eviction", model.eviction, EVICTIONS)
@@ -181,6 +198,7 @@ class BufferSolver:
                 "hash the features to fewer columns"
             )
         kernel = kernel.resolve(batch.X)
+        warn_gamma(kernel, batch.X)
         state = KernelState(
             kernel.spec(source.n_features),
             source.n_features,
@@ -257,23 +275,6 @@ class BufferSolver:
 # ------------------------------------------------------------------ parameters
 
 
-def _measure_targets(batch: Batch, n_rows: int | None) -> tuple[float, float]:
-    """Median and spread of a training set's targets; of a stream they are not known."""
-    if batch.targets is None or n_rows is None:
-        return 0.0, 1.0
-    middle = float(np.median(batch.targets))
-    spread = float(np.std(batch.targets))
-    return middle, spread if 1e-100 < spread < 1e100 else 1.0
-
-
-def _margin(scores: Array, weights: Array | None, nu: float) -> float:
-    """The score below which a share `nu` of the rows lies."""
-    order = np.argsort(scores, kind="stable")
-    share = np.ones(len(scores)) if weights is None else weights[order]
-    below = np.cumsum(share) - share
-    return float(scores[order[np.searchsorted(below, nu * share.sum(), "right") - 1]])
-
-
 def _resolve(
     model: Any, batch: Batch, n_rows: int | None, reg: float | None = None, unit: float = 1.0
 ) -> _Plan:
@@ -301,18 +302,21 @@ def _resolve(
     eta0 = _eta0(model, schedule)
     eta_intercept = getattr(schedule, "eta0_intercept", None) or eta0
     eta0 *= _step_unit(part, unit)
+    unset = model.fit_intercept is None and batch.task == "classify"
     plan = _Plan(
         values=tuple(map(model.__dict__.get, _NAMES)),
         loss_part=part,
         multi=isinstance(part, losses.MultiLoss),
         nu=nu,
         reg=reg,
-        offset=check_bool("fit_intercept", model.fit_intercept),
+        offset=not unset and check_bool("fit_intercept", model.fit_intercept),
         schedule=schedule,
         step=schedule.spec(reg=reg, C=model.C, eta0=eta0, t0=_t0(eta0, reg)),
         loss=_loss_spec(model, part, batch),
         eta_intercept=float(eta_intercept) * _step_unit(part, unit),
         average=_average(model, schedule),
+        # a shift would change what a loss says of probabilities, or of the margin
+        set_offset=unset and nu is None and not hasattr(part, "probability"),
     )
     if batch.index is not None:
         plan.label_kernel = _label_kernel(model, batch.index, _count_outputs(plan, batch))
