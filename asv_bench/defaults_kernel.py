@@ -468,7 +468,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     quick = options.quick or bench_scale() < 1
     seeds = options.seeds or (1 if quick else 3)
     title = "Defaults of the kernel estimators"
-    report = Report("defaults-kernel", title, (__doc__ or "").split("\n\n")[0], options)
+    name = "-".join(["defaults-kernel", *(options.part or "").split()])
+    report = Report(name, title, (__doc__ or "").split("\n\n")[0], options)
     records: list[dict[str, Any]] = []
     missing = []
     for data in _make_sets():

@@ -60,13 +60,14 @@ def find_offset(scores: Array, positive: Array, weights: Array | None) -> float:
     up = np.concatenate([[0.0], np.cumsum(w * is_positive)])  # positives below cut i
     down = np.concatenate([[0.0], np.cumsum(w * ~is_positive)])
     total = up[-1] + down[-1]
-    errors = up + down[-1] - down
-    share = (total - up - down) / total
+    above = total - up - down
     possible = np.concatenate([[True], s[1:] > s[:-1], [True]])  # between two scores
+    errors = np.where(possible, up + down[-1] - down, np.inf)
     rate = errors.min() / total
-    most = errors.min() + 0.5 * np.sqrt(np.square(w).sum() * rate * (1.0 - rate))
-    cuts = np.flatnonzero(possible & (errors <= most))
-    distance = np.abs(share[cuts] - up[-1] / total)
+    cuts = np.flatnonzero(
+        errors <= errors.min() + 0.5 * np.sqrt(np.square(w).sum() * rate * (1.0 - rate))
+    )
+    distance = np.abs(above[cuts] - up[-1])
     now = int(np.searchsorted(s, 0.0, "right"))  # scores above 0 are positive
     best = int(cuts[np.argmin(distance)])
     if now in cuts and distance[cuts == now][0] <= distance.min():
