@@ -80,8 +80,13 @@ def test_fit_finds_as_many_of_a_rare_class_as_there_are(kind):
 
 def test_who_gets_an_offset():
     X, y = make_rare(400)
-    for options in ({"budget": 201}, {"budget": None}, {"loss": "logistic", "budget": 60},
-                    {"nu": 0.2, "budget": 60}, {"fit_intercept": False, "budget": 60}):  # fmt: skip
+    for options in (
+        {"budget": 201},
+        {"budget": None},
+        {"loss": "logistic", "budget": 60},
+        {"nu": 0.2, "budget": 60},
+        {"fit_intercept": False, "budget": 60},
+    ):
         model = osvm.KernelClassifier(random_state=0, **options).fit(X, y)
         assert model.intercept_[0] == 0.0, options
     three = np.where(X[:, 4] > 1, "other", y)
@@ -121,3 +126,19 @@ def test_a_gamma_that_suits_is_not_named():
         osvm.KernelClassifier(gamma=1e-7).partial_fit(X[:5], y[:5])  # too few to tell
         osvm.KernelClassifier().fit(np.ones((40, 3)), np.arange(40) % 2)  # no gamma would help
         osvm.KernelClassifier(kernel="linear").fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sp.csr_matrix])
+def test_the_offset_of_many_rows_is_read_off_a_sample(kind, monkeypatch):
+    from osvm.kernel.buffer import solver
+
+    X, y = make_rare(900)
+    model = osvm.KernelClassifier(budget=60, random_state=0).fit(kind(X), y)
+    monkeypatch.setattr(solver, "OFFSET_ROWS", 450)
+    sampled = osvm.KernelClassifier(budget=60, random_state=0).fit(kind(X), y)
+    assert sampled.intercept_[0] == pytest.approx(model.intercept_[0], abs=0.3)
+    scores = sampled.decision_function(kind(X))[solver.sample_rows(900, 450)]
+    expected = find_offset(
+        scores - sampled.intercept_[0], y[solver.sample_rows(900, 450)] == "usual", None
+    )
+    assert sampled.intercept_[0] == pytest.approx(expected, abs=1e-12)

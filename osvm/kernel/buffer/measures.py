@@ -77,25 +77,23 @@ def find_offset(scores: Array, positive: Array, weights: Array | None) -> float:
     return -0.5 * float(s[best - 1] + s[best])
 
 
-def sample_rows(X: Any, most: int) -> tuple[Array, Any]:
-    """Numbers of at most `most` rows of X at even distances, and the rows."""
-    n = X.shape[0]
-    rows = np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.intp)
-    return rows, X if n <= most else X[rows]
+def sample_rows(n: int, most: int) -> Array:
+    """Numbers of at most `most` of n rows, at even distances."""
+    return np.linspace(0, n - 1, min(n, most)).astype(np.intp)
 
 
 def make_source(X: Any) -> RowSource:
     """A view of checked rows for compiled code."""
     if hasattr(X, "indptr"):
         return RowSource.csr(X.data, X.indices, X.indptr, X.shape[1])
-    return RowSource.dense(X)
+    return RowSource.dense(np.ascontiguousarray(X))
 
 
 def warn_gamma(kernel: Kernel, X: Any) -> None:
     """Warn where a Gaussian kernel sees all rows of a sample as equal, or as unrelated."""
     if kernel.name != "rbf" or X.shape[0] < 20:
         return
-    _, rows = sample_rows(X, 128)
+    rows = X[sample_rows(X.shape[0], 128)]
     values = np.array(kernel(rows, rows), np.float64)
     others = values[~np.eye(len(values), dtype=bool)].reshape(len(values), -1)
     median, nearest = float(np.median(others)), float(np.median(others.max(axis=1)))

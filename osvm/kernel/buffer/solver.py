@@ -106,10 +106,12 @@ class BufferSolver:
             scores = state.decision(batch.source)[:, 0]
             state.epsilon = find_margin(scores, batch.weights, plan.nu.nu)
         elif plan.set_offset and 0 < 2 * state.budget <= n and state.n_outputs == 1:
+            assert batch.labels is not None
             # most rows are not in the buffer, so that their scores are not fitted to them
-            rows, X = sample_rows(batch.X, OFFSET_ROWS)
-            scores, positive = state.decision(make_source(X))[:, 0], batch.labels[rows] == 1
+            rows = sample_rows(n, OFFSET_ROWS)
+            source = batch.source if len(rows) == n else make_source(batch.X[rows])
             weights = None if batch.weights is None else batch.weights[rows]
+            scores, positive = state.decision(source)[:, 0], batch.labels[rows] == 1
             state.intercept[:] += find_offset(scores, positive, weights)
         if progress is not None:
             progress.finish()
