@@ -225,8 +225,6 @@ class SVC(ClassifierMixin, FixedSetEstimator):
         check_choice("multi_class", self.multi_class, ["ovo", "ovr"])
         check_choice("decision_function_shape", self.decision_function_shape, ["ovr", "ovo"])
         ties = check_bool("break_ties", self.break_ties)
-        if ties and self.decision_function_shape == "ovo":
-            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         if self.multi_class == "ovr" and (ties or self.decision_function_shape == "ovo"):
             raise ValueError("decision_function_shape='ovo' and break_ties need multi_class='ovo'")
 
@@ -247,6 +245,8 @@ class SVC(ClassifierMixin, FixedSetEstimator):
         with self._lock:
             scores, pairs, classes = self._scores(X), self._machine.groups, self.classes_
             self._check_shape()
+            if self.break_ties and self.decision_function_shape == "ovo":
+                raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         if scores.shape[1] == 1:
             return classes[(scores[:, 0] > 0).astype(np.intp)]
         if pairs is not None:

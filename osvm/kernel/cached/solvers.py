@@ -378,7 +378,7 @@ class Adatron(Sequential):
         if self.selection == "order":
             return super().solve(task)
         order = task.order(self.shuffle and self.selection == "blocks")
-        few = 0 if self.selection == "blocks" else FEW_ROWS
+        few = FEW_ROWS // 8 if self.selection == "blocks" else FEW_ROWS
         columns = task.columns(self.dtype, few=few, offset=self._offset(), order=order)
         upper, shape = task.upper()[order], task.Y.shape
         alpha, outputs, b = np.zeros(shape), np.zeros(shape), np.zeros(len(task.Y))
