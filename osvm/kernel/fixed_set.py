@@ -184,8 +184,8 @@ class FixedSetEstimator(KernelBase):
         outputs = self._fitted().outputs
         if outputs is None:
             raise AttributeError(
-                "a single pass keeps no outputs_: use keep_outputs=True of the solver; nor do "
-                "pairs of classes"
+                "outputs_ are not kept for pairs of classes, for a set much larger than the "
+                "cache, nor by a single pass (keep_outputs=True of the solver keeps them)"
             )
         return np.asarray(outputs)
 

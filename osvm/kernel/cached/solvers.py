@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from osvm._input.parameters import check_bool, check_integer
 from osvm._parts.registry import Part, Registry, check_number
+from osvm.kernel.cached.resting import Resting, can_rest
 from osvm.kernel.cached.sequential import OnlineLoop
 from osvm.kernel.cached.task import FEW_ROWS, Fit, Task
 from osvm.kernel.cached.working_sets import BlockSolver, Lasvm, grow_together, solve_together
@@ -377,9 +378,12 @@ class Adatron(Sequential):
     def solve(self, task: Task) -> Fit:
         if self.selection == "order":
             return super().solve(task)
-        order = task.order(self.shuffle and self.selection == "blocks")
         few = FEW_ROWS // 8 if self.selection == "blocks" else FEW_ROWS
-        columns = task.columns(self.dtype, few=few, offset=self._offset(), order=order)
+        dtype = task.column_type(self.dtype, few)
+        if self.selection == "blocks" and self.shuffle and can_rest(task, dtype):
+            return self._solve_resting(task, dtype)
+        order = task.order(self.shuffle and self.selection == "blocks")
+        columns = task.columns(dtype, offset=self._offset(), order=order)
         upper, shape = task.upper()[order], task.Y.shape
         alpha, outputs, b = np.zeros(shape), np.zeros(shape), np.zeros(len(task.Y))
         machines, good = self.solve_all(
@@ -404,6 +408,30 @@ class Adatron(Sequential):
             n_iter=-(-visited // task.n),
             converged=all(good),
             columns=found,
+        )
+
+    def _solve_resting(self, task: Task, dtype: str) -> Fit:
+        """One output of more rows than the cache has room for."""
+        upper, passes = task.upper(), self._passes(task)
+
+        def learn_first(columns: Any, rows: Array) -> Any:
+            (machine,), _ = self.solve_all(
+                columns, task.Y[:, rows], upper[rows], tol=max(task.tol, 0.1), passes=passes
+            )
+            return machine
+
+        problem = Resting(task, upper, self._bias(), dtype)
+        size = self.working_set or 256
+        good = problem.solve(learn_first, size, max(1, -(-passes * task.n // size)))
+        if task.progress is not None:
+            task.progress.update(problem.n_sets * size, loss=None)
+        return task.result(
+            problem.alpha[None, :],
+            np.array([problem.b]),
+            t=problem.n_sets * size,
+            n_iter=-(-problem.n_sets * size // task.n),
+            converged=good,
+            columns=problem.stats,
         )
 
     def solve_all(

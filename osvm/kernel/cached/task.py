@@ -72,14 +72,18 @@ class Task:
             return np.arange(self.n, dtype=np.intp)
         return self.rng.permutation(self.n).astype(np.intp, copy=False)
 
-    def columns(self, dtype: str | None, *, few: int = FEW_ROWS, **options: Any) -> Columns:
-        """Columns of the kernel matrix of X, in a cache of `cache_size` MB.
+    def column_type(self, dtype: str | None, few: int = FEW_ROWS) -> str:
+        """The type asked for, or float64 for up to `few` rows and where float32 is not enough.
 
-        A `dtype` of None is float64 for up to `few` rows, and where float32 is not enough:
-        its columns end at violations of about 1e-5.
+        Columns of float32 end at violations of about 1e-5.
         """
         if dtype is None:
             dtype = "float64" if self.n <= few or self.precise else "float32"
+        return dtype
+
+    def columns(self, dtype: str | None, **options: Any) -> Columns:
+        """Columns of the kernel matrix of X, in a cache of `cache_size` MB."""
+        dtype = self.column_type(dtype)
         return Columns(self.X, self.kernel, dtype=dtype, cache_mb=self.cache_size, **options)
 
     def part(self, rows: NDArray[np.intp], Y: Array) -> Task:
