@@ -505,6 +505,7 @@ def buffer_schema(
     sparse: bool,
     budget: int,
     trace: bool,
+    average: bool,
     n: int,
     n_victims: int,
     most_victims: int,
@@ -555,7 +556,12 @@ def buffer_schema(
         "eta_intercept": ArrayField((K,), low=0.0),
         "z_intercept": ArrayField((K,)),
     }
+    if average:
+        scalars["average_from"] = COUNT
+        arrays["means"] = ArrayField((K + 1,), np.float64, -big, big)
     rules: list[Rule] = [
+        (lambda s, a: not (average and trace), "a machine with a trace does not average"),
+        (lambda s, a: not average or s["average_from"] <= s["t"], "an average from the future"),
         (
             lambda s, a: (
                 (s["n_outputs"], s["float64"], s["sparse"], s["trace"])

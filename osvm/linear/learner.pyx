@@ -54,6 +54,12 @@ cdef enum:
     KEEP_GIL = 4096     # multiplications that take less time than giving up the GIL
 
 
+def _of_weights(scalars, arrays):
+    """The state of the weights within that of a learner."""
+    return tuple({name[2:]: value for name, value in part.items() if name.startswith("w_")}
+                 for part in (scalars, arrays))
+
+
 cdef class Learner:
     """Base of the learners whose loops read `Examples`: `run`, and what it asks of them."""
 
@@ -498,9 +504,12 @@ cdef class SGDLearner(Learner):
         copied.model.options.error_kind = options.error_kind
         return copied
 
-    def get_state(self):
-        """(scalars, arrays): everything learnt, for `set_state` of an equal learner."""
-        scalars, arrays = self.weights.get_state()
+    def get_state(self, bint copy=True):
+        """(scalars, arrays): everything learnt, for `set_state` of an equal learner.
+
+        Without `copy` the weights are those of the learner, and no mini-batch is open.
+        """
+        scalars, arrays = self.weights.get_state(copy)
         scalars = {f"w_{name}": value for name, value in scalars.items()}
         scalars |= {"t": self.model.t, "seen": self.model.seen, "loss_sum": self.model.loss_sum,
                     "error_sum": self.model.error_sum, "pending": self.model.pending,
@@ -510,7 +519,7 @@ cdef class SGDLearner(Learner):
                    "intercept_sum": self.intercept_sum.copy()}
         if self.lift is not None:
             arrays["lift"] = self.lift.copy()
-        if self.model.options.batch_size > 1:
+        if copy and self.model.options.batch_size > 1:
             arrays |= {"grad": self._grad.copy(), "grad_b": self._grad_b.copy(),
                        "touched": self._touched[:self.model.n_touched].copy()}
         return scalars, arrays
@@ -519,15 +528,8 @@ cdef class SGDLearner(Learner):
         """Take over what `get_state` gave; ValueError, and no change, when it does not fit."""
         self.schema().check(scalars, arrays)
         cls = ScaledVector if self.model.n_out == 1 else ScaledMatrix
-        self._adopt(cls.from_state(
-            {name[2:]: value for name, value in scalars.items() if name.startswith("w_")},
-            {name[2:]: value for name, value in arrays.items() if name.startswith("w_")}))
-        self.weight_bound = -1.0
-        for name in ("intercept", "intercept_sum", "lift")[:2 if self.lift is None else 3]:
-            getattr(self, name)[:] = arrays[name]
-        self.model.t, self.model.seen = scalars["t"], scalars["seen"]
-        self.model.loss_sum, self.model.error_sum = scalars["loss_sum"], scalars["error_sum"]
-        self.model.step.eta = scalars["eta"]
+        self._adopt(cls.from_state(*_of_weights(scalars, arrays)))
+        self._set_counts(scalars, arrays)
         if self.model.options.batch_size > 1:
             touched = arrays["touched"]
             self._grad[:] = arrays["grad"]
@@ -538,6 +540,19 @@ cdef class SGDLearner(Learner):
             self.model.batch_bound = float(np.abs(arrays["grad"]).max(initial=0.0))
             self.model.touched_all = scalars["touched_all"]
 
+    def set_numbers(self, scalars, arrays):
+        """Take over a valid state whose weights are here already; no mini-batch is open."""
+        self.weights.set_numbers(*_of_weights(scalars, arrays))
+        self._set_counts(scalars, arrays)
+
+    def _set_counts(self, scalars, arrays):
+        self.weight_bound = -1.0
+        for name in ("intercept", "intercept_sum", "lift")[:2 if self.lift is None else 3]:
+            getattr(self, name)[:] = arrays[name]
+        self.model.t, self.model.seen = scalars["t"], scalars["seen"]
+        self.model.loss_sum, self.model.error_sum = scalars["loss_sum"], scalars["error_sum"]
+        self.model.step.eta = scalars["eta"]
+
     def schema(self):
         """What `set_state` takes."""
         return sgd_schema(
@@ -547,7 +562,7 @@ cdef class SGDLearner(Learner):
 
     def copy(self):
         """An independent copy, bit for bit."""
-        cdef SGDLearner copied = self._like(self.weights.copy())
+        cdef SGDLearner copied = self._like(self.weights)     # until the next line
         copied.set_state(*self.get_state())
         return copied
 

@@ -18,6 +18,8 @@ ASKED = {
     "adaptive": {"schedule": "adaptive"},
     "probability": {"probability": True},
     "record": {"record": True},
+    "scale": {"scale": "std"},
+    "scale='running'": {"scale": "running", "schedule": "adaptive"},
     "tol": {"tol": 1e-3},
 }
 X = np.random.default_rng(0).normal(size=(60, 3))
@@ -38,8 +40,11 @@ def test_an_option_works_or_is_refused(way, option):
     if way in ("smd", "adaptive") and option in ("smd", "adaptive", "lazy"):
         pytest.skip("the way is a schedule itself")
     if option in options.refused(way):
+        params = dict(ASKED[option])
+        if option == "scale='running'" and way == "smd":
+            params["schedule"] = way
         with pytest.raises(ValueError, match=f"no {option}|schedule"):
-            fit(way, ASKED[option])
+            fit(way, params)
     else:
         fit(way, ASKED[option])
 
