@@ -17,7 +17,7 @@ DIFFERS = {
     "inner products of f and its trace left as they are when a row leaves 12.8; a kernel with a "
     "constant, (½ + ½ x·x′)⁹ 16.2 (with a buffer of 4096 3.7), (1 + ½ x·x′)⁹ 20.6 (4.7)",
     1024: "–",
-    4096: "0.2 above; with random orders (next row) within their spread or not, see there",
+    4096: "0.2 above in file order",
 }
 REFERENCE_BUDGET = 256  # the reference takes an hour with the others
 
