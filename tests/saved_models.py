@@ -88,6 +88,11 @@ LINEAR = [
     ("binary", {"schedule": "coin_betting", "average": True}),
     ("multi", {"schedule": "coin_betting", "probability": True}),
     ("binary", {"warm_start": True, "normalize": True}),
+    ("binary", {"scale": "std"}),
+    ("binary", {"scale": "std", "reg": 0.01, "average": True, "project": True}),
+    ("binary", {"scale": "running"}),
+    ("multi", {"scale": "maxabs", "batch_size": 7, "probability": True, "normalize": True}),
+    ("multi", {"scale": "maxabs", "schedule": "smd", "loss": "softmax"}),
     ("multi", {"loss": "softmax", "batch_size": "full"}),
     ("multi", {"loss": "multiclass_hinge", "probability": True, "average": True}),
     ("multi", {"average": 10, "batch_size": 7, "class_weight": {"a": 2.0}}),
@@ -96,6 +101,7 @@ LINEAR = [
     ("multi", {"schedule": MIRROR, "loss": "softmax", "average": 10}),
     ("multi", {"schedule": NORMALIZED}),
     ("multi", {"project": True}),
+    ("multi", {"project": 0.1, "reg": 0.0, "schedule": osvm.schedules.Constant(0.1, lazy=True)}),
     ("paths", {"loss": "graph_hinge", "taxonomy": TREE}),
 ]  # fmt: skip
 LINEAR_SVC = [
@@ -111,12 +117,13 @@ REGRESSOR = [
     {"loss": "squared", "batch_size": "full"},
     {"loss": osvm.losses.get("huber", delta=0.3), "schedule": "smd"},
     {"loss": "squared", "schedule": NORMALIZED, "average": True},
+    {"scale": "std", "schedule": "bottou"},
     {"loss": "huber", "schedule": "coin_betting"},
     {"loss": "squared", "schedule": "auto", "batch_size": 1, "epochs": 2},
 ]
 NOVELTY = [
     {}, {"average": True, "batch_size": 5}, {"batch_size": "full"}, {"schedule": "adaptive"},
-    {"nu": 0.3, "reg": 0.01},
+    {"nu": 0.3, "reg": 0.01}, {"scale": "maxabs"},
 ]  # fmt: skip
 MULTILABEL = [
     ("sets", {}),
@@ -129,6 +136,8 @@ MULTILABEL = [
     ("sets", {"schedule": "coin_betting"}),
     ("one set", {"C": 1.0}),
     ("one set", {"C": 1.0, "batch_size": "full"}),
+    ("sets", {"scale": "std", "average": True}),
+    ("one set", {"scale": "maxabs", "batch_size": 7}),
 ]
 KERNEL = [
     ("binary", {}),

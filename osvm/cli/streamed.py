@@ -46,8 +46,10 @@ class StreamedRun:
         seed = getattr(self.model, "random_state", None)
         by_blocks = shuffle is not False and can_visit_blocks(reader)
         if by_blocks:
-            reader = BlockReader(reader, random_state=seed)
+            reader = BlockReader(reader, random_state=seed, threads=self.arguments.threads)
             self.order = "random order (blocks of the file, rows through a reservoir)"
+        elif self.arguments.threads > 1:
+            self.arguments.parser.error("--threads needs the random order: leave out --no-shuffle")
         self.counted = reader  # knows bytes and progress
         if self.period:
             reader = HoldOutReader(reader, self.period, self._test)

@@ -261,8 +261,8 @@ class OneExample:
     def _make_one(self) -> None:
         """The fast path for later calls, where there is none or an old one."""
         known = self.__dict__
-        if not isinstance(known["_learner"], Learner):
-            return  # meta-descent goes through partial_fit
+        if not isinstance(known["_learner"], Learner) or known.get("_scaling") is not None:
+            return  # meta-descent and scaled columns go through partial_fit
         if not self._plan_is_current():  # type: ignore[attr-defined]
             return  # partial_fit follows the parameters first
         index = known.get("_index")
