@@ -131,3 +131,11 @@ def test_a_billion_rows_without_a_value_shrink_by_the_equations(schedule):
     """10^9 steps of the loop, one by one, folds included, to 1e-7."""
     found, want = shrunk_by_empty_rows(schedule, 10_000_000, 100)
     assert np.allclose(found, want, rtol=1e-7, atol=0)
+
+
+@pytest.mark.parametrize("cls", [osvm.KernelClassifier, osvm.KernelRegressor])
+def test_a_first_step_whose_product_with_reg_is_zero(cls):
+    y = (DENSE[:, 0] > 0).astype(int)
+    with pytest.raises(ValueError, match="too small: raise one of them"):
+        cls(eta0=1e-200, reg=1e-200).partial_fit(DENSE, y)
+    assert np.abs(cls(eta0=1e-200, reg=1e-50).partial_fit(DENSE, y).dual_coef_).max() <= 1e-199
