@@ -200,7 +200,8 @@ def _seconds(limit):
 def use(model, kind):
     """Predict and learn on; a parameter that cannot be is refused there."""
     data, target = rows_of(kind), KINDS[kind][1]
-    with contextlib.suppress(ValueError, TypeError, AttributeError):
+    # a score that is too large for a number is refused as FloatingPointError
+    with contextlib.suppress(ValueError, TypeError, AttributeError, FloatingPointError):
         found = scores(model, data)
         if not np.isfinite(found).all():
             raise Found("gives scores that are not finite")
@@ -212,7 +213,7 @@ def use(model, kind):
             if hasattr(model, "learn_one"):
                 model.predict_one({"word1": 1.0})
     if hasattr(model, "predict_proba"):
-        with contextlib.suppress(ValueError, TypeError, AttributeError):
+        with contextlib.suppress(ValueError, TypeError, AttributeError, FloatingPointError):
             model.predict_proba(data)
     if hasattr(model, "partial_fit"):
         with contextlib.suppress(ValueError, TypeError, FloatingPointError):

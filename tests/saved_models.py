@@ -153,6 +153,7 @@ KERNEL = [
     ("multi", {"budget": 10, "eviction": "term", "loss": "softmax"}),
     ("multi", {"budget": 10, "eviction": "change", "class_weight": "balanced"}),
     ("multi", {"budget": 10, "eviction": "merge"}),
+    ("multi", {"budget": 10, "average": True}),
     ("binary", {"budget": 10, "eviction": "merge", "schedule": "bottou"}),
     ("multi", {"budget": 10, "eviction": "project", "kernel": "polynomial", "gamma": 0.5}),
     ("paths", {"loss": "graph_hinge", "taxonomy": TREE, "label_kernel": "taxonomy"}),
@@ -179,6 +180,8 @@ SVC = [
     ("multi", {"solver": solvers.OlSvm(record=True)}),
     ("multi", {"kernel": "poly", "probability": True, "tol": 1e-2, "max_iter": 3}),
     ("multi", {"solver": "voted_perceptron", "max_iter": 2}),
+    ("multi", {"decision_function_shape": "ovo"}),
+    ("multi", {"break_ties": True, "class_weight": "balanced"}),
 ]
 
 

@@ -250,7 +250,9 @@ class OnlineEstimator(Locked, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         # A class with a compiled base has to name it, or its objects count as no pickles.
-        return dict(super().__getstate__() or {})
+        state = dict(super().__getstate__() or {})
+        state.pop("_runs", None)  # which learning changes in place; a copy begins anew
+        return state
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # For pickles and copies: `__getstate__` reads the model.  Protocols 0 and 1 would

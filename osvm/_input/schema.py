@@ -44,6 +44,7 @@ Array = npt.NDArray[Any]
 Rule = tuple[Callable[[dict[str, Any], dict[str, Array]], bool], str]
 MOST = 2.0**53  # counts are kept in float64
 LONGEST = 2**48  # elements of an array
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Field:
         ):
             return f"must be a {'whole ' * whole}number, got {value!r:.60}"
         # Integers beyond the range of float64 compare without conversion.
-        if number != number or not self.low <= number <= self.high or abs(number) == math.inf:
+        if not self.low <= number <= self.high or not abs(number) <= _LARGEST:
             return f"must be a finite number in [{self.low:g}, {self.high:g}], got {value!r:.60}"
         if self.kind == "count" and number != int(number):
             return f"must be a whole number, got {value!r:.60}"

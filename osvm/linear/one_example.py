@@ -118,7 +118,7 @@ class OneExample:
         -------
         float, or an array with one score per class where there are several
         """
-        if type(x) is dict and _has_names(x):
+        if values is None and type(x) is dict and _has_names(x):
             x, values = self._columns_of(x)
             if x is None:
                 return 0.0
@@ -154,7 +154,7 @@ class OneExample:
         a label, a number, or +1/-1, as `predict` gives
             For names, a classifier that has learnt nothing answers None, a regressor 0.
         """
-        if type(x) is dict and _has_names(x):
+        if values is None and type(x) is dict and _has_names(x):
             x, values = self._columns_of(x)
             if x is None:
                 return None if self._one_target == "label" else 0.0
@@ -184,7 +184,7 @@ class OneExample:
         dict
             Empty for names when the model has learnt nothing.
         """
-        if type(x) is dict and _has_names(x):
+        if values is None and type(x) is dict and _has_names(x):
             x, values = self._columns_of(x)
             if x is None:
                 return {}

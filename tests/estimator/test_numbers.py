@@ -5,7 +5,8 @@ What comes out is finite and right to the tolerance stated here, or an error say
 
 import numpy as np
 import pytest
-from saved_models import DENSE, KINDS, Y, learn, scores
+from saved_models import DENSE, KINDS, X, Y, learn, scores
+from scipy.sparse import csr_array
 
 import osvm
 from osvm.linear.weights import ScaledVector
@@ -101,3 +102,40 @@ def test_many_shrinkages_keep_their_digits(factor):
     total = (n if factor != 0.5 else 900) * count
     want = v * np.exp(total * np.log1p(factor - 1.0))
     assert np.allclose(w.array(), want, rtol=1e-6, atol=0)
+
+
+def shrunk_by_empty_rows(schedule, n, blocks):
+    """(weights, what the equations make of them) after n * blocks rows without a value."""
+    params = {"constant": {"eta0": 1e-3, "reg": 1e-6}, "inverse_time": {"reg": 1e-4}}[schedule]
+    model = osvm.LinearClassifier(fit_intercept=False, schedule=schedule, **params)
+    model.partial_fit(X, Y["binary"])
+    w, before = model.coef_.copy(), model.t_
+    nothing = csr_array((np.zeros(0), np.zeros(0, np.int32), np.zeros(n + 1, np.int32)), (n, 16))
+    for _ in range(blocks):
+        model.partial_fit(nothing, np.full(n, "yes"))
+    assert model.t_ == before + n * blocks
+    if schedule == "constant":
+        return model.coef_, w * np.exp(n * blocks * np.log1p(-1e-9))
+    return model.coef_, w * before / model.t_  # the product of 1 - 1/t
+
+
+@pytest.mark.parametrize("schedule", ["constant", "inverse_time"])
+def test_rows_without_a_value_shrink_by_the_equations(schedule):
+    found, want = shrunk_by_empty_rows(schedule, 100_000, 20)
+    assert np.allclose(found, want, rtol=1e-9, atol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", ["constant", "inverse_time"])
+def test_a_billion_rows_without_a_value_shrink_by_the_equations(schedule):
+    """10^9 steps of the loop, one by one, folds included, to 1e-7."""
+    found, want = shrunk_by_empty_rows(schedule, 10_000_000, 100)
+    assert np.allclose(found, want, rtol=1e-7, atol=0)
+
+
+@pytest.mark.parametrize("cls", [osvm.KernelClassifier, osvm.KernelRegressor])
+def test_a_first_step_whose_product_with_reg_is_zero(cls):
+    y = (DENSE[:, 0] > 0).astype(int)
+    with pytest.raises(ValueError, match="too small: raise one of them"):
+        cls(eta0=1e-200, reg=1e-200).partial_fit(DENSE, y)
+    assert np.abs(cls(eta0=1e-200, reg=1e-50).partial_fit(DENSE, y).dual_coef_).max() <= 1e-199

@@ -38,7 +38,7 @@ def test_a_sorted_stream_warns_once(name, size):
     assert messages(MODELS[name](), np.arange(len(X)), size) == []
 
 
-def test_the_warning_points_at_the_caller_and_survives_a_pickle():
+def test_the_warning_points_at_the_caller_and_is_not_pickled():
     model = osvm.LinearClassifier()
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -46,9 +46,10 @@ def test_the_warning_points_at_the_caller_and_survives_a_pickle():
             model.partial_fit(X[rows], LABELS[rows])
     assert "learnt last will win" in str(found[0].message)
     assert found[0].filename == __file__
-    again = pickle.loads(pickle.dumps(model))
-    assert messages(again, SORTED, 100) == []  # told already
-    assert messages(again.fit(X, LABELS), SORTED, 100) == []
+    assert messages(model, SORTED, 20) == []  # told already
+    # a pickle is written when the lock is free, while the counts may change
+    assert "_runs" in vars(model)
+    assert "_runs" not in vars(pickle.loads(pickle.dumps(model)))
 
 
 def test_a_fit_in_any_order_does_not_warn():

@@ -149,6 +149,13 @@ def test_fields_that_are_not_declared_or_lacking():
             schema.check(scalars, arrays)
 
 
+@pytest.mark.parametrize("number", [10**400, -(10**400), np.inf, -np.inf, np.nan, 2**1024])
+def test_numbers_beyond_float64_are_refused(number):
+    assert Field("float").problem(10**300) is None
+    for kind in ("float", "count", "int"):
+        assert Field(kind).problem(number) is not None
+
+
 def test_row_ends_of_support_vectors_that_fall(tmp_path):
     path = tmp_path / "model.osvm"
     learn(osvm.SVC(kernel="linear"), "binary", data=X).save(path)

@@ -151,3 +151,23 @@ def test_meta_descent_is_left_alone(schedule):
     smd = schedules.SMD(eta0=0.01, per_coordinate=schedule != "sparse")
     model = osvm.LinearRegressor("squared", schedule=smd, n_jobs=2).partial_fit(X, y)
     assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "size", "eta0"), [(np.float64, 1e100, 1e60), (np.float32, 1e30, 1e10)]
+)
+@pytest.mark.parametrize("form", [sp.csr_matrix, np.asarray])
+def test_a_step_beyond_the_range_of_weights_is_not_made(form, dtype, size, eta0, average):
+    """Of a row whose values are finite, in the midst of others; the model stays as it was."""
+    X = np.eye(4, dtype=dtype)[np.arange(40) % 4]
+    y = np.arange(40) % 2
+    model = osvm.LinearClassifier(
+        schedule="constant", eta0=eta0, reg=0.0, average=average, fit_intercept=False
+    ).partial_fit(form(X * 1e-6), y)
+    before = model.coef_.copy()
+    X[23] *= size
+    y[23] = 0  # a large error, and a large step
+    with pytest.raises(FloatingPointError, match="row 23"):
+        model.partial_fit(form(X), y)
+    assert np.array_equal(model.coef_, before)

@@ -360,6 +360,8 @@ def _eta0(model: Any, schedule: schedules.Schedule) -> float:
 
 def _t0(eta0: float, reg: float) -> float:
     """Of "bottou": the first step is eta0, so 1/reg at most."""
+    if reg > 0.0 and reg * eta0 < 1e-300:
+        raise ValueError(f"reg={reg:g} and eta0={eta0:g} are too small: raise one of them")
     return max(0.0, 1.0 / (reg * eta0) - 1.0) if reg > 0.0 else 0.0
 
 
