@@ -112,7 +112,7 @@ def commands() -> list[str]:
     papers = [
         f"papers.{path.stem}"
         for path in sorted((folder / "papers").glob("*.py"))
-        if "\ndef main(" in path.read_text()
+        if "\ndef main(" in path.read_text() and path.stem != "check"  # the tests run that
     ]
     return [*COMMANDS, *papers]
 

@@ -315,7 +315,14 @@ def weights_schema(
 
 
 def sgd_schema(
-    dim: int, n_out: int, dtype: Any, *, average_from: float, radius: float, batch_size: int
+    dim: int,
+    n_out: int,
+    dtype: Any,
+    *,
+    average_from: float,
+    radius: float,
+    batch_size: int,
+    lazy: bool = False,
 ) -> Schema:
     """State of an `SGDLearner` with these options."""
     shape = (dim,) if n_out == 1 else (dim, n_out)
@@ -334,6 +341,8 @@ def sgd_schema(
         "intercept": ArrayField((n_out,), np.float64, -limit, limit),
         "intercept_sum": ArrayField((n_out,), np.float64, -1e30 * limit, 1e30 * limit),
     }
+    if lazy:
+        arrays["lift"] = ArrayField((n_out,), np.float64, 1.0, 1e300)
     if batch_size > 1:
         bound = weight_limit(dtype)
         arrays |= {

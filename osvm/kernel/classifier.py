@@ -15,6 +15,7 @@ from osvm import losses
 from osvm._estimator.base import LabelIndex, RunningBalance, resolve_class_weight
 from osvm._estimator.compat import ClassifierMixin
 from osvm._input import validate
+from osvm._input.labels import LabelRuns
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import copy_machine
@@ -307,6 +308,10 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         self._learn(X, batch, reset=False)
         if balance is not None:
             self._balance = balance
+        if len(codes) > 1:
+            if "_runs" not in self.__dict__:
+                self._runs = LabelRuns()
+            self._runs.watch(codes)
 
     def _new_label_rows(self, index: LabelIndex | None, labels: Array) -> list[int]:
         """Rows after the first at which the model must grow; usually none."""
@@ -325,12 +330,17 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     def _sort_labels(self) -> None:
         """Labels in sorted order, and the outputs with them."""
         order = np.argsort(self.classes_, kind="stable")
+        if "_runs" in self.__dict__:
+            self._runs.reorder(order)
         self._set_index(LabelIndex(self.classes_[order]))
         state, kernel = self._machine.state, self._machine.state.label_kernel
         if kernel is not None:
             kernel = kernel[np.ix_(order, order)]
         state.grow_outputs(np.eye(len(order))[:, order], kernel, 0.0)
         self._machine._plan = None  # it names outputs by their numbers
+        if self.record:
+            told = self._machine.history()["prediction"]
+            told[:] = np.argsort(order)[told.astype(np.intp)]
         balance = self.__dict__.get("_balance")
         if balance is not None:
             self._balance = RunningBalance(balance.counts[order])

@@ -376,6 +376,8 @@ def _schedule(model: Any) -> schedules.Schedule:
     schedule = schedules.get(model.schedule)
     if isinstance(schedule, schedules.Adaptive | schedules.CoinBetting | schedules.Auto):
         raise ValueError(f"schedule {schedule.name!r} is for linear models")
+    if getattr(schedule, "lazy", False):
+        raise ValueError("constant: lazy is for linear models; leave it at False")
     if getattr(schedule, "per_coordinate", False):
         raise ValueError("smd: per_coordinate is for linear models; a kernel machine has one eta")
     if getattr(schedule, "eta0_intercept", None) is not None and not model.fit_intercept:
