@@ -295,7 +295,7 @@ def run_set(data: Dataset, mode: str, seeds: int) -> list[dict[str, Any]]:
     found = []
     for seed in range(seeds):
         problem = data.load(seed)
-        for name, make in LEARNERS.get((data.task, mode), {}).items():
+        for name, make in LEARNERS[data.task, mode].items():
             answer, seconds = learn(make, data, mode, problem, seed)
             found.append({
                 "set": data.name, "task": data.task, "mode": mode, "learner": name, "seed": seed,
@@ -477,7 +477,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not wanted or data.quick < quick:
             continue
         for mode in ("fit", "one pass"):
-            if options.part not in (None, mode) or (mode == "one pass" and not data.one_pass):
+            if (
+                options.part not in (None, mode)
+                or (data.task, mode) not in LEARNERS
+                or (mode == "one pass" and not data.one_pass)
+            ):
                 continue
             try:
                 records += run_set(data, mode, seeds)

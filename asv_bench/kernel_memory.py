@@ -1,6 +1,6 @@
 """Accuracy against memory: every eviction, random features, Nystroem, and all support vectors.
 
-    python -m asv_bench.kernel_memory            two sets of up to 10,000 rows, two seeds
+    python -m asv_bench.kernel_memory            two sets of up to 10,000 rows
     python -m asv_bench.kernel_memory --quick    small sizes
 
 Memory is the numbers that a model keeps: of a buffer its rows and their coefficients, of random
@@ -18,7 +18,7 @@ import numpy as np
 from asv_bench import defaults_kernel as kernel
 from asv_bench.report import Report, bench_scale, make_parser, new_figure
 
-SIZES = (32, 64, 128, 256, 512, 1024)
+SIZES = (32, 128, 512)
 EVICTIONS = ("merge", "project", "fifo", "coefficient", "term", "change")
 
 
@@ -86,7 +86,9 @@ def draw(records: list[dict[str, Any]], names: Sequence[str]) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = make_parser("kernel_memory", __doc__ or "").parse_args(arguments)
+    parser = make_parser("kernel_memory", __doc__ or "")
+    parser.add_argument("--seeds", type=int, default=1, help="number of seeds")
+    options = parser.parse_args(arguments)
     quick = options.quick or bench_scale() < 1
     names = ("digits", "5 % positives") if quick else ("usps-2", "clusters-2")
     sizes = SIZES[:2] if quick else SIZES
@@ -95,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     records: list[dict[str, Any]] = []
     for data in kernel._make_sets():
         if data.name in names:
-            records += run(data, sizes, 1 if quick else 2)
+            records += run(data, sizes, options.seeds)
     names = tuple(dict.fromkeys(r["set"] for r in records))
     for name in names:
         own = [r for r in records if r["set"] == name]
