@@ -49,6 +49,7 @@ from osvm.distributed.optimum import (
     Sums,
     check_smooth,
     class_factors,
+    diagonal,
     fold_sums,
     gradient,
 )
@@ -282,7 +283,13 @@ class _Run:
         if index is not None:
             factors = class_factors(model.class_weight, index, self.labels)
         problem = Problem(
-            self.estimator, plan.loss, None if index is None else index.classes, factors, W, b
+            self.estimator,
+            plan.loss,
+            None if index is None else index.classes,
+            factors,
+            W,
+            b,
+            with_squares=self.solver.slope is None,
         )
         shared = self.engine.broadcast(problem)
         sums: Sums = self.engine.reduce(gradient, self.blocks, fold_sums, shared)
@@ -291,6 +298,8 @@ class _Run:
         if not plan.fit_intercept:
             slope[K * d :] = 0.0
         value = loss + 0.5 * plan.reg * float(np.vdot(W, W))
+        if sums.squares is not None:
+            self.solver.diagonal = diagonal(sums, plan.loss, plan.reg)
         if self.solver.tell(value, slope):
             self.current = copy.deepcopy(model)
             self.current._learner.weights.set_array(W if K > 1 else W[0])

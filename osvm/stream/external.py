@@ -27,6 +27,7 @@ from osvm.stream.shuffle import join_batches, take_rows
 
 AGAIN = 16  # buckets of a bucket that is too large,
 DEEPEST = 4  # so often; what is still too large are long rows
+BATCH = 4096  # rows of a batch
 SHARE = 4  # of the memory: rows that wait to be scattered, of which copies are made
 
 
@@ -58,9 +59,14 @@ class ExternalShuffle(WrappedReader):
     """
 
     def __init__(
-        self, reader: Reader, buckets: int, memory_bytes: int, folder: Any, random_state: Any = None
+        self,
+        reader: Reader,
+        buckets: int,
+        memory_bytes: int,
+        folder: Any,
+        random_state: Any = None,
     ) -> None:
-        super().__init__(reader)
+        super().__init__(reader, batch_size=BATCH)
         self.buckets, self.memory_bytes = buckets, memory_bytes
         self._generator = make_generator(random_state)
         self._folder = tempfile.TemporaryDirectory(prefix=".shuffle-", dir=folder)

@@ -47,9 +47,7 @@ def test_the_same_batches_states_and_errors(
     path.write_bytes(b"\xef\xbb\xbf" * marked + text)
     made = []
     for threads in (1, 3):
-        inner = read(
-            path, n_features=60, zero_based=False, batch_size=batch_size, on_error="skip"
-        )
+        inner = read(path, n_features=60, zero_based=False, batch_size=batch_size, on_error="skip")
         with BlockReader(
             inner, block_bytes=block_bytes, random_state=0, threads=threads, shuffle=shuffle
         ) as reader:

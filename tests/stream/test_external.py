@@ -14,7 +14,7 @@ from osvm.stream.external import ExternalShuffle
 from tests.run_command import command
 
 
-def batches(n, size=100, sets=False):
+def batches(n, size=1000, sets=False):
     """Row k has the value k + 1 in column k % 13, label k // 100 (sorted), weight k."""
     for start in range(0, n, size):
         k = np.arange(start, min(n, start + size))
@@ -57,12 +57,12 @@ def test_the_seed_decides(tmp_path):
 def test_the_order_is_uniform(tmp_path):
     """Where row 0 and row 49 of 50 go, over many seeds: everywhere, and mutually free."""
     places = np.zeros((2, 5))
-    for seed in range(400):
+    for seed in range(200):
         with shuffled(tmp_path, 50, buckets=3, memory=600, seed=seed) as reader:
             rows = [k for *_, weight in reader for k in weight]
         places[0, rows.index(0) // 10] += 1
         places[1, rows.index(49) // 10] += 1
-    assert np.all(np.abs(places - 80) < 4 * np.sqrt(400 * 0.2 * 0.8))
+    assert np.all(np.abs(places - 40) < 4 * np.sqrt(200 * 0.2 * 0.8))
 
 
 def test_sorted_rows_become_mixed(tmp_path):
@@ -83,7 +83,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
         return peak
 
     peak(1000)  # imports
-    small, large = peak(100_000), peak(400_000)
+    small, large = peak(40_000), peak(160_000)
     assert large < 1.2 * small
     assert large < 3e6
 
