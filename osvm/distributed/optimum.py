@@ -169,7 +169,7 @@ def fold_sums(parts: list[Sums], problem: Any = None) -> Sums:
 def diagonal(sums: Sums, loss: Any, reg: float) -> Array:
     """D of all weights, outputs one after the other, then of the offsets."""
     assert sums.squares is not None
-    bound = 1.0 / SMOOTHING if loss.name == "hinge" else loss.curvature_bound
+    bound = 1.0 / SMOOTHING if loss.name == "hinge" else getattr(loss, "curvature_bound", 1.0)
     h = bound if np.isfinite(bound) else 1.0
     D = np.sqrt(reg + h * sums.squares / sums.rows)
     D = np.maximum(D, 1e-3 * D.max() or 1.0)  # columns without a value
