@@ -262,6 +262,11 @@ def _whole(number: Any) -> int | None:
 
 def _stream(arguments: argparse.Namespace, model: Any, reader: Any) -> dict[str, Any]:
     given = given_parameters(arguments)
+    if given.get("scale") in ("std", "maxabs"):
+        arguments.parser.error(
+            f"--scale {given['scale']} needs all data at once: raise --memory-mb, or choose "
+            "--scale running"
+        )
     for name in FIT_ONLY:
         if given.get(name):
             arguments.parser.error(

@@ -4,7 +4,8 @@ One step on example (x, y), with f = w.x + b and xi = dloss/df:
 
     w <- (1 - eta reg) w - eta c xi x        c: the example's weight
     b <- b - eta_b c xi
-    w <- w min(1, radius/||w||)              with projection
+    w <- w min(1, radius/||w||)              with projection; a lazy one is taken back
+                                             before the next step
     average <- average + w                   with averaging
 
 Sources: Bagnell's notes (1/(reg t) steps, projection, averaging, mini-batches),
@@ -220,12 +221,14 @@ cdef class SGDLearner(Learner):
     batch_size : int
     fit_intercept : bool
     error_kind : {"class", "absolute", "novel"}
+    lazy : bool
+        Steps go on from the weights before their projection.
     """
 
     def __init__(self, Py_ssize_t n_features, Py_ssize_t n_out, dtype, LossSpec loss,
                  StepSpec step, *, double reg, double radius=0.0, double average_from=-1.0,
                  double intercept_eta0=0.0, Py_ssize_t batch_size=1, bint fit_intercept=False,
-                 error_kind="class", weights=None):
+                 error_kind="class", bint lazy=False, weights=None):
         dtype = np.dtype(dtype)
         self.n_features, self.n_out = n_features, n_out
         self.model.n_out = n_out
@@ -250,6 +253,9 @@ cdef class SGDLearner(Learner):
             weights.reserve_average()
         self.intercept = np.zeros(n_out)
         self.intercept_sum = np.zeros(n_out)
+        if lazy:
+            self.lift = np.ones(n_out)
+            self.model.lift = <double *> pointer(self.lift)
         self._scratch = np.zeros(SCRATCH_ROWS * n_out)
         self._active = np.zeros(n_out, np.intp)
         self._bind()
@@ -357,7 +363,8 @@ cdef class SGDLearner(Learner):
             return False
         if not known:
             self.weight_bound = self._size() if curved else max(
-                np.abs(self.weights.v).max() * np.max(np.abs(self.weights.scale)),
+                np.abs(self.weights.v).max() * np.max(np.abs(self.weights.scale))
+                * (1.0 if self.lift is None else self.lift.max()),
                 np.abs(self.intercept).max())
         if numbers_bound(&m.step, &m.options, &run, m.t, self.weights.averaged_count,
                          &self.weight_bound) < (
@@ -493,7 +500,7 @@ cdef class SGDLearner(Learner):
             step, reg=options.reg, radius=options.radius,
             average_from=options.average_from if weights is not None else -1.0,
             intercept_eta0=options.intercept_eta0, batch_size=options.batch_size,
-            fit_intercept=options.fit_intercept, weights=weights)
+            fit_intercept=options.fit_intercept, lazy=self.lift is not None, weights=weights)
         copied.model.options.error_kind = options.error_kind
         return copied
 
@@ -510,6 +517,8 @@ cdef class SGDLearner(Learner):
         arrays = {f"w_{name}": value for name, value in arrays.items()}
         arrays |= {"intercept": self.intercept.copy(),
                    "intercept_sum": self.intercept_sum.copy()}
+        if self.lift is not None:
+            arrays["lift"] = self.lift.copy()
         if copy and self.model.options.batch_size > 1:
             arrays |= {"grad": self._grad.copy(), "grad_b": self._grad_b.copy(),
                        "touched": self._touched[:self.model.n_touched].copy()}
@@ -538,7 +547,7 @@ cdef class SGDLearner(Learner):
 
     def _set_counts(self, scalars, arrays):
         self.weight_bound = -1.0
-        for name in ("intercept", "intercept_sum"):
+        for name in ("intercept", "intercept_sum", "lift")[:2 if self.lift is None else 3]:
             getattr(self, name)[:] = arrays[name]
         self.model.t, self.model.seen = scalars["t"], scalars["seen"]
         self.model.loss_sum, self.model.error_sum = scalars["loss_sum"], scalars["error_sum"]
@@ -549,7 +558,7 @@ cdef class SGDLearner(Learner):
         return sgd_schema(
             self.weights.dim, self.model.n_out, self.weights.v.dtype,
             average_from=self.model.options.average_from, radius=self.model.options.radius,
-            batch_size=self.model.options.batch_size)
+            batch_size=self.model.options.batch_size, lazy=self.lift is not None)
 
     def copy(self):
         """An independent copy, bit for bit."""
@@ -573,6 +582,8 @@ cdef class SGDLearner(Learner):
         wide = self._like(weights, n_out)
         wide.intercept[:len(keep)] = self.intercept[keep] * sign
         wide.intercept_sum[:len(keep)] = self.intercept_sum[keep] * sign
+        if self.lift is not None:
+            wide.lift[:len(keep)] = self.lift[keep]
         wide.model.t, wide.model.seen = self.model.t, self.model.seen
         wide.model.loss_sum, wide.model.error_sum = self.model.loss_sum, self.model.error_sum
         if self.model.options.batch_size > 1:     # an open mini-batch goes on

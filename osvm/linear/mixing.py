@@ -30,7 +30,8 @@ MERGED = 1 << 17  # weights that are merged at a time; their sums stay in the ca
 
 def useful_jobs(jobs: int, n_rows: int, learner: Any, record: Any) -> int:
     """Threads that can share an epoch; a record of all examples in order takes one."""
-    if jobs == 1 or record is not None or not isinstance(learner, SGDLearner):
+    plain = isinstance(learner, SGDLearner) and learner.lift is None
+    if jobs == 1 or record is not None or not plain:
         return 1
     return max(1, min(jobs, n_rows // ROWS_PER_THREAD))
 
