@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,11 +40,11 @@ def row_parts(X: Any, jobs: int) -> list[Any]:
         return [X]
     edges = np.linspace(0, shape[0], jobs + 1).astype(int).tolist()
     if kind is np.ndarray:
-        return [X[a:b] for a, b in zip(edges, edges[1:])]
+        return [X[a:b] for a, b in pairwise(edges)]
     if kind not in (sp.csr_matrix, sp.csr_array) or len(X.indptr) != shape[0] + 1:
         return [X]
     parts = []
-    for a, b in zip(edges, edges[1:]):
+    for a, b in pairwise(edges):
         part = kind((b - a, shape[1]), dtype=X.dtype)
         begin = int(X.indptr[a]) if a else 0
         end = int(X.indptr[b]) if b < shape[0] else len(X.indices)

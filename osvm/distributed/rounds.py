@@ -49,6 +49,7 @@ from osvm.distributed.optimum import (
     Sums,
     check_smooth,
     class_factors,
+    diagonal,
     fold_sums,
     gradient,
 )
@@ -57,7 +58,7 @@ from osvm.io.archive import check_folder
 from osvm.io.encoding import decode
 from osvm.io.models import CLASSES, from_bytes, load_all, save, to_bytes
 from osvm.kernel.base import KernelEstimator
-from osvm.linear import MultilabelClassifier, options
+from osvm.linear import LinearClassifier, LinearRegressor, MultilabelClassifier, options
 from osvm.linear.base import LinearEstimator
 from osvm.linear.plan import one_setting, resolve_plan
 from osvm.stream import read
@@ -76,7 +77,8 @@ class Options:
     classes : array, optional
         All labels.  Without them a first pass over the blocks collects them.
     rounds : int, default 5
-        Passes over all blocks.
+        Passes over all blocks.  With the default schedule a classifier or regressor answers
+        with the average of the last round's iterates.
     tol : float, optional
         After one round go on to the optimum of the objective by L-BFGS, with one gradient a
         round, until two steps in a row lower the objective by less than this fraction, or
@@ -212,6 +214,9 @@ class _Run:
         self.scores: list[float] = []
         self.best: bytes | None = None
         self.estimator = plain(model)
+        self.averages = asked.tol is None and _answers_averaged(model)
+        if self.averages:
+            self.estimator.set_params(average=True)
         self.params = comparable(self.estimator)
         self.C: Any = getattr(model, "C", None)
         self.warned = False
@@ -235,10 +240,16 @@ class _Run:
                 self._round()
             else:
                 self._gradient_round()
-        return self.current if self.best is None else from_bytes(self.best)
+        answer = self.current if self.best is None else from_bytes(self.best)
+        if self.averages and answer.average:
+            _keep_average(answer)
+        return answer
 
     def _round(self) -> None:
         began = time.perf_counter()
+        if self.averages and self.current is not None:  # the answer is the mean of one round
+            self.current._learner.weights.start_average()
+            self.current._learner.intercept_sum[:] = 0.0
         before = None if self.current is None else to_bytes(self.current)
         estimator = self.estimator
         if self.asked.tol is not None and before is None and not estimator.average:
@@ -282,7 +293,13 @@ class _Run:
         if index is not None:
             factors = class_factors(model.class_weight, index, self.labels)
         problem = Problem(
-            self.estimator, plan.loss, None if index is None else index.classes, factors, W, b
+            self.estimator,
+            plan.loss,
+            None if index is None else index.classes,
+            factors,
+            W,
+            b,
+            with_squares=self.solver.slope is None,
         )
         shared = self.engine.broadcast(problem)
         sums: Sums = self.engine.reduce(gradient, self.blocks, fold_sums, shared)
@@ -291,6 +308,8 @@ class _Run:
         if not plan.fit_intercept:
             slope[K * d :] = 0.0
         value = loss + 0.5 * plan.reg * float(np.vdot(W, W))
+        if sums.squares is not None:
+            self.solver.diagonal = diagonal(sums, plan.loss, plan.reg)
         if self.solver.tell(value, slope):
             self.current = copy.deepcopy(model)
             self.current._learner.weights.set_array(W if K > 1 else W[0])
@@ -391,6 +410,7 @@ class _Run:
             "scores": self.scores,
             "figures": self.figures,
             "warned": self.warned,
+            "averages": self.averages,
             "labels": self.labels,
             "solver": None,
         }
@@ -412,6 +432,9 @@ class _Run:
         for name, value in self.params.items():
             if name not in ("C", "reg") and found[name] != value:
                 raise ValueError(f"{path} was made with {name}={found[name]!r}, not {value!r}")
+        averages = state.get("averages", False)
+        if averages != self.averages:
+            raise ValueError(f"{path} was made with average={not averages}, not {averages}")
         if state["blocks"] != len(self.blocks):
             raise ValueError(
                 f"{path} was made with {state['blocks']} blocks, not {len(self.blocks)}"
@@ -440,6 +463,16 @@ def plain(model: Any, fitted: bool = False) -> Any:
     elif fitted:
         out._set_state(*model._get_state())
     return out
+
+
+def _answers_averaged(model: Any) -> bool:
+    """Whether rounds average their iterates unasked, as `Auto` does in one process."""
+    return (
+        isinstance(model, LinearClassifier | LinearRegressor)
+        and "t_" not in model.__dict__
+        and model.average is False
+        and one_setting(model.schedule) != model.schedule
+    )
 
 
 def _keep_average(model: Any) -> None:

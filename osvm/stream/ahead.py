@@ -15,7 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from osvm.stream.base import ParsedReader
 from osvm.stream.lines import PAD

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -27,6 +28,7 @@ from osvm.stream.shuffle import join_batches, take_rows
 
 AGAIN = 16  # buckets of a bucket that is too large,
 DEEPEST = 4  # so often; what is still too large are long rows
+BATCH = 4096  # rows of a batch
 SHARE = 4  # of the memory: rows that wait to be scattered, of which copies are made
 
 
@@ -58,14 +60,20 @@ class ExternalShuffle(WrappedReader):
     """
 
     def __init__(
-        self, reader: Reader, buckets: int, memory_bytes: int, folder: Any, random_state: Any = None
+        self,
+        reader: Reader,
+        buckets: int,
+        memory_bytes: int,
+        folder: Any,
+        random_state: Any = None,
     ) -> None:
-        super().__init__(reader)
+        super().__init__(reader, batch_size=BATCH)
         self.buckets, self.memory_bytes = buckets, memory_bytes
         self._generator = make_generator(random_state)
         self._folder = tempfile.TemporaryDirectory(prefix=".shuffle-", dir=folder)
         self._rows: Iterator[tuple] | None = None
         self._scattered = False
+        self._sizes: Counter[str] = Counter()  # bytes of the rows in each file
 
     @property
     def feature_names(self) -> list[str] | None:
@@ -106,16 +114,18 @@ class ExternalShuffle(WrappedReader):
         ends = np.searchsorted(drawn[order], np.arange(buckets + 1)).tolist()
         for k in range(buckets):
             if ends[k] < ends[k + 1]:
-                with open(self._path(f"{prefix}{k}"), "ab") as file:
-                    _save(file, take_rows(rows, order[ends[k] : ends[k + 1]]))
+                part, name = take_rows(rows, order[ends[k] : ends[k + 1]]), f"{prefix}{k}"
+                self._sizes[name] += _size(part)
+                with open(self._path(name), "ab") as file:
+                    _save(file, part)
 
     def _gather(self, name: str) -> Iterator[tuple]:
         """The rows of a bucket in random order; its file is removed."""
         path = self._path(name)
-        if not os.path.exists(path):
+        size = self._sizes.pop(name, 0)
+        if not size:
             return
-        too_large = os.path.getsize(path) > self.memory_bytes // SHARE
-        if too_large and name.count("-") < DEEPEST:
+        if size > self.memory_bytes // SHARE and name.count("-") < DEEPEST:
             with open(path, "rb") as file:
                 self._scatter(self._chunks(file), f"{name}-", AGAIN)
             os.unlink(path)

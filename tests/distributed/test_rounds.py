@@ -9,8 +9,10 @@ import scipy.sparse as sp
 from fake_engine import Unreliable
 
 import osvm
+from osvm._input.parameters import make_generator
 from osvm.distributed import InProcess, fit
-from osvm.distributed.blocks import Shared, learn
+from osvm.distributed.blocks import Shared, fold_parts, learn
+from osvm.distributed.rounds import plain
 
 rng = np.random.default_rng(2)
 N, D = 700, 8
@@ -303,3 +305,25 @@ def test_pure_blocks_warn(classes):
         warnings.simplefilter("error")
         fit(osvm.LinearClassifier(), blocks_of("multi", 20), rounds=1, classes=classes)
         fit(osvm.LinearClassifier(), [(X, y)], rounds=1, classes=classes)
+
+
+def test_the_default_answers_with_the_mean_of_the_last_round():
+    """Where the schedule is "auto", which rounds replace by "bottou" with an average."""
+    blocks = blocks_of("binary")
+    model = fit(make("LinearClassifier", {}), blocks, rounds=3)
+    last = make("LinearClassifier", {"schedule": "bottou"})
+    average = make("LinearClassifier", {"schedule": "bottou", "average": True})
+    before = fit(average, blocks, rounds=2)
+    before._learner.weights.start_average()
+    before._learner.intercept_sum[:] = 0.0
+    # a third round of the same run: its order of rows is that of its number
+    engine, parts = InProcess(), []
+    seed = int(make_generator(4).integers(2**53))
+    shared = Shared(plain(average), before.to_bytes(), ["no", "yes"], seed, 2)
+    parts = [learn(k, block, shared) for k, block in enumerate(blocks)]
+    merged = engine.reduce(lambda k, part, _: part, parts, fold_parts, shared)
+    expected = osvm.from_bytes(merged.model)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    assert model.average is False
+    assert not np.array_equal(model.coef_, fit(last, blocks, rounds=3).coef_)
+    assert model.partial_fit(X, Y["binary"]).t_ == 4 * N

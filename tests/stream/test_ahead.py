@@ -89,11 +89,10 @@ def test_a_malformed_line_stops_where_one_thread_does(tmp_path):
     path.write_text("1 1:1\n" * 500 + "1 2:x\n" + "1 1:1\n" * 500)
     found = []
     for threads in (1, 2):
-        reader, rows = opened(path, threads), 0
+        reader = opened(path, threads)
         with pytest.raises(FormatError, match=":501:5:") as caught:
-            for X, _ in reader:
-                rows += X.shape[0]
-        found.append((rows, str(caught.value)))
+            everything(reader)
+        found.append((reader.n_rows, str(caught.value)))
     assert found[0] == found[1]
 
 

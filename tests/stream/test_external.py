@@ -14,7 +14,7 @@ from osvm.stream.external import ExternalShuffle
 from tests.run_command import command
 
 
-def batches(n, size=100, sets=False):
+def batches(n, size=1000, sets=False):
     """Row k has the value k + 1 in column k % 13, label k // 100 (sorted), weight k."""
     for start in range(0, n, size):
         k = np.arange(start, min(n, start + size))
@@ -23,13 +23,13 @@ def batches(n, size=100, sets=False):
         yield X, y, k.astype(float)
 
 
-def shuffled(folder, n, buckets=4, memory=4 * 2000, seed=0, sets=False):
+def shuffled(folder, n, buckets=4, memory=4 * 6000, seed=0, sets=False):
     reader = IterableReader(batches(n, sets=sets))
     return ExternalShuffle(reader, buckets, memory, folder, random_state=seed)
 
 
 @pytest.mark.parametrize("sets", [False, True])
-@pytest.mark.parametrize("memory", [4 * 500, 4 * 2000, 10**7])  # scattered again, once, in one
+@pytest.mark.parametrize("memory", [4 * 6000, 4 * 50_000, 10**7])  # scattered again, once, in one
 def test_every_row_once_with_its_label_and_weight(tmp_path, memory, sets):
     rows = []
     with shuffled(tmp_path, 3000, memory=memory, sets=sets) as reader:
@@ -57,16 +57,16 @@ def test_the_seed_decides(tmp_path):
 def test_the_order_is_uniform(tmp_path):
     """Where row 0 and row 49 of 50 go, over many seeds: everywhere, and mutually free."""
     places = np.zeros((2, 5))
-    for seed in range(400):
-        with shuffled(tmp_path, 50, buckets=3, memory=600, seed=seed) as reader:
+    for seed in range(100):
+        with shuffled(tmp_path, 50, buckets=3, memory=4 * 1000, seed=seed) as reader:
             rows = [k for *_, weight in reader for k in weight]
         places[0, rows.index(0) // 10] += 1
         places[1, rows.index(49) // 10] += 1
-    assert np.all(np.abs(places - 80) < 4 * np.sqrt(400 * 0.2 * 0.8))
+    assert np.all(np.abs(places - 20) < 4 * np.sqrt(100 * 0.2 * 0.8))
 
 
 def test_sorted_rows_become_mixed(tmp_path):
-    with shuffled(tmp_path, 20_000) as reader:
+    with shuffled(tmp_path, 20_000, memory=10**6) as reader:
         labels = np.concatenate([y for _, y, _ in reader])
     blocks = labels[: 20 * 1000].reshape(20, 1000)
     assert np.all(np.abs(blocks.mean(axis=1) - labels.mean()) < 5 * labels.std() / np.sqrt(1000))
@@ -83,7 +83,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
         return peak
 
     peak(1000)  # imports
-    small, large = peak(100_000), peak(400_000)
+    small, large = peak(40_000), peak(160_000)
     assert large < 1.2 * small
     assert large < 3e6
 
