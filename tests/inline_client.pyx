@@ -9,7 +9,7 @@ from osvm.core.loss cimport (
 )
 from osvm.core.row cimport Row, Rows, row_dot, rows_get
 from osvm.core.step cimport Step, step_eta, step_next, step_smd_adapt
-from osvm.core.view cimport rows_view
+from osvm.core.view cimport view_rows
 
 
 def scalar_loss(LossSpec spec, const double[::1] y, const double[::1] f):
@@ -69,7 +69,7 @@ def row_products(matrix, const double[::1] w):
     cdef Rows rows
     cdef Row x
     cdef Py_ssize_t i
-    rows_view(&rows, matrix)
+    view_rows(&rows, matrix)
     assert rows.n_features == w.shape[0]
     out = np.empty(rows.n_rows)
     cdef double[::1] o = out

@@ -3,15 +3,15 @@
 import numpy as np
 
 from libc.math cimport isfinite
-from osvm.core.abi cimport osvm_check_abi
+from osvm.core.abi cimport abi_check
 from osvm.core.loss cimport LOSS_HINGE, Loss, loss_init, loss_value_xi
 from osvm.core.row cimport Row, Rows, rows_get
 from osvm.core.step cimport STEP_INVERSE_TIME, Step, step_init, step_next, step_set_reg
 from osvm.core.svec cimport SVec, svec_axpy, svec_dot, svec_init, svec_shrink, svec_write
 from osvm.core.typedefs cimport WEIGHT_F64
-from osvm.core.view cimport rows_view
+from osvm.core.view cimport view_rows
 
-osvm_check_abi()  # refuse an osvm that this module was not compiled for
+abi_check()  # refuse an osvm that this module was not compiled for
 
 
 def fit(X, const double[::1] y, double reg=1e-4):
@@ -24,7 +24,7 @@ def fit(X, const double[::1] y, double reg=1e-4):
     cdef double eta, xi
     cdef Py_ssize_t i, bad = -1
     cdef double[::1] v = np.zeros(X.shape[1])
-    rows_view(&rows, X)                                # the matrix, checked and not copied
+    view_rows(&rows, X)                                # the matrix, checked and not copied
     if rows.n_rows != y.shape[0] or rows.n_features == 0:
         raise ValueError("X needs features, and y one label for each row")
     svec_init(&w, &v[0], rows.n_features, WEIGHT_F64)  # w = 0, in the memory of v

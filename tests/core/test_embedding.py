@@ -162,7 +162,7 @@ def test_include_folder_has_the_headers():
 
 def test_abi_number_is_that_of_the_header():
     text = (Path(osvm.get_include()) / "abi.pxd").read_text()
-    assert f"OSVM_ABI = {abi_version()}\n" in text
+    assert f"ABI_NUMBER = {abi_version()}\n" in text
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ def test_client_of_another_abi_is_refused(tmp_path):
     (headers / "__init__.pxd").touch()
     abi = headers / "core" / "abi.pxd"
     text = abi.read_text()
-    abi.write_text(text.replace(f"OSVM_ABI = {abi_version()}", f"OSVM_ABI = {other}"))
+    abi.write_text(text.replace(f"ABI_NUMBER = {abi_version()}", f"ABI_NUMBER = {other}"))
     client = tmp_path / "client"
     client.mkdir()
     shutil.copy(CLIENT / "my_svm.pyx", client)
