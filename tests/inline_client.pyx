@@ -5,8 +5,9 @@ import numpy as np
 from osvm._parts.compiled cimport KernelSpec, LossSpec, StepSpec
 from osvm.core.kernel cimport kernel_from_dot, kernel_from_dots
 from osvm.core.loss cimport (
-    loss_curvature, loss_value, loss_value_xi, loss_xi, mloss_curvature_times, mloss_value_xi,
+    loss_curvature, loss_value, loss_value_xi, loss_xi,
 )
+from osvm.core.mloss cimport mloss_curvature_times, mloss_value_xi
 from osvm.core.row cimport Row, Rows, row_dot, rows_get
 from osvm.core.step cimport Step, step_eta, step_next, step_smd_adapt
 from osvm.core.view cimport view_rows

@@ -42,8 +42,8 @@ cdef enum:
 # ------------------------------------------------------------- loading a tile
 
 cdef inline int tile_load_rows(const Store *store, Tile *tile, const Rows *rows,
-                        const Py_ssize_t *order, Py_ssize_t first, Py_ssize_t n,
-                        Py_ssize_t first_id) noexcept nogil:
+                               const Py_ssize_t *order, Py_ssize_t first, Py_ssize_t n,
+                               Py_ssize_t first_id) noexcept nogil:
     """Take rows order[first], order[first + 1], ... (or first, first + 1, ...).
 
     Row i is column first_id + i of a precomputed kernel.  -1 when memory is short.
@@ -79,7 +79,7 @@ cdef inline int tile_load_rows(const Store *store, Tile *tile, const Rows *rows,
 
 
 cdef inline int tile_load_slots(const Store *store, Tile *tile, const Py_ssize_t *slots,
-                         Py_ssize_t n) noexcept nogil:
+                                Py_ssize_t n) noexcept nogil:
     """Take copies of stored rows as columns.  -1 when memory is short."""
     cdef Py_ssize_t b, nnz = 0
     if store.sparse:
@@ -142,7 +142,7 @@ cdef inline void kernel_block(const Store *store, const Tile *tile, void *out) n
 
 
 cdef inline void column_of(const Store *store, const Tile *tile, Py_ssize_t t, Py_ssize_t first,
-                    weight_t *out) noexcept nogil:
+                           weight_t *out) noexcept nogil:
     cdef const weight_t *X = <weight_t *> tile.X
     cdef const weight_t *sq = <weight_t *> tile.sq
     cdef Py_ssize_t b, n = tile.n, d = store.d
@@ -167,8 +167,8 @@ cdef inline void column_of(const Store *store, const Tile *tile, Py_ssize_t t, P
         kernel_from_dots(store.kernel, out + first, n - first, <double> sq[t], sq + first)
 
 
-cdef inline void kernel_column(const Store *store, const Tile *tile, Py_ssize_t t, Py_ssize_t first,
-                        void *out) noexcept nogil:
+cdef inline void kernel_column(const Store *store, const Tile *tile, Py_ssize_t t,
+                               Py_ssize_t first, void *out) noexcept nogil:
     """out[b] = k(column t, column b) for b from `first` on."""
     if first >= tile.n:
         return
@@ -179,7 +179,7 @@ cdef inline void kernel_column(const Store *store, const Tile *tile, Py_ssize_t 
 
 
 cdef inline void slot_column_of(const Store *store, const Tile *tile, Py_ssize_t slot,
-                         Py_ssize_t first, weight_t *out) noexcept nogil:
+                                Py_ssize_t first, weight_t *out) noexcept nogil:
     cdef const weight_t *sq = <weight_t *> tile.sq
     cdef const weight_t *own = <weight_t *> store.sq
     cdef const weight_t *values = NULL
@@ -195,7 +195,7 @@ cdef inline void slot_column_of(const Store *store, const Tile *tile, Py_ssize_t
 
 
 cdef inline void kernel_slot_column(const Store *store, const Tile *tile, Py_ssize_t slot,
-                             Py_ssize_t first, void *out) noexcept nogil:
+                                    Py_ssize_t first, void *out) noexcept nogil:
     """out[b] = k(x_slot, column b) for b from `first` on, of a kernel that uses dot products."""
     if first >= tile.n:
         return
@@ -216,8 +216,9 @@ cdef inline void gram_of(const Store *store, const Tile *tile, weight_t *out) no
                     <weight_t *> tile.X, n, <weight_t *> tile.sq, store.d, out, n)
 
 
-cdef inline void columns_of(const Store *store, const Tile *tile, Py_ssize_t start, Py_ssize_t stop,
-                     weight_t offset, weight_t *block, void **out) noexcept nogil:
+cdef inline void columns_of(const Store *store, const Tile *tile, Py_ssize_t start,
+                            Py_ssize_t stop, weight_t offset, weight_t *block,
+                            void **out) noexcept nogil:
     """out[b][s - start] = k(column b, x_s) + offset, for slots start .. stop - 1."""
     cdef Py_ssize_t r = start, m, i, b, count, n = tile.n, d = store.d
     cdef const weight_t *X = <weight_t *> tile.X
@@ -259,8 +260,8 @@ cdef inline void columns_of(const Store *store, const Tile *tile, Py_ssize_t sta
         r += m
 
 
-cdef inline void read_column(const weight_t *row, Py_ssize_t start, Py_ssize_t stop, weight_t offset,
-                      weight_t *out) noexcept nogil:
+cdef inline void read_column(const weight_t *row, Py_ssize_t start, Py_ssize_t stop,
+                             weight_t offset, weight_t *out) noexcept nogil:
     """A column of a precomputed matrix, which is symmetric, so its rows are its columns."""
     cdef Py_ssize_t i
     for i in range(start, stop):

@@ -202,9 +202,11 @@ cdef inline int sums_fill(Buffer *buf, const Tile *tile, Sums *sums) noexcept no
             osvm_expand1_f32(<float *> sums.kv, n, slots, n, buf.f.coef, b, sums.fa,
                              NULL if b == NULL else sums.fb)
     elif buf.store.f64:
-        osvm_expand_f64(<double *> sums.kv, n, slots, n, buf.f.n_out, buf.f.coef, b, sums.fa, sums.fb)
+        osvm_expand_f64(<double *> sums.kv, n, slots, n, buf.f.n_out, buf.f.coef, b,
+                        sums.fa, sums.fb)
     else:
-        osvm_expand_f32(<float *> sums.kv, n, slots, n, buf.f.n_out, buf.f.coef, b, sums.fa, sums.fb)
+        osvm_expand_f32(<float *> sums.kv, n, slots, n, buf.f.n_out, buf.f.coef, b,
+                        sums.fa, sums.fb)
     return 0
 
 
@@ -317,11 +319,11 @@ cdef inline void subtract_term(Buffer *buf, Py_ssize_t slot, Py_ssize_t c, doubl
         f[k] = buf.f.scale * fa + k_new * add_a[k]
         z[k] = buf.p * fa + buf.q * fb + k_new * add_b[k]
     buf.f.sq_norm += (k_self * kappa_dot(buf.f.kappa, K, alpha, alpha)
-                 - 2.0 * kappa_dot(buf.f.kappa, K, alpha, f))
+                      - 2.0 * kappa_dot(buf.f.kappa, K, alpha, f))
     if buf.f.sq_norm < 0.0:
         buf.f.sq_norm = 0.0
     buf.f.inner += (k_self * kappa_dot(buf.f.kappa, K, alpha, beta)
-               - kappa_dot(buf.f.kappa, K, alpha, z) - kappa_dot(buf.f.kappa, K, beta, f))
+                    - kappa_dot(buf.f.kappa, K, alpha, z) - kappa_dot(buf.f.kappa, K, beta, f))
 
 
 cdef inline void adopt(Buffer *buf, Py_ssize_t slot, Py_ssize_t c, Py_ssize_t t, double k_new,
@@ -379,7 +381,7 @@ cdef inline void add_term(Buffer *buf, double sign, const double *alpha, const d
     """Add (sign 1) or take (-1) the inner products of a term with the rest of f and z."""
     buf.f.sq_norm += sign * 2.0 * kappa_dot(buf.f.kappa, buf.f.n_out, alpha, f)
     buf.f.inner += sign * (kappa_dot(buf.f.kappa, buf.f.n_out, alpha, z)
-                      + kappa_dot(buf.f.kappa, buf.f.n_out, beta, f))
+                           + kappa_dot(buf.f.kappa, buf.f.n_out, beta, f))
 
 
 cdef inline void add_products(Buffer *buf, double k, const double *alpha_1,
@@ -388,7 +390,7 @@ cdef inline void add_products(Buffer *buf, double k, const double *alpha_1,
     """Add k times the inner products of the coefficients of two terms."""
     buf.f.sq_norm += k * kappa_dot(buf.f.kappa, buf.f.n_out, alpha_1, alpha_2)
     buf.f.inner += 0.5 * k * (kappa_dot(buf.f.kappa, buf.f.n_out, alpha_1, beta_2)
-                         + kappa_dot(buf.f.kappa, buf.f.n_out, alpha_2, beta_1))
+                              + kappa_dot(buf.f.kappa, buf.f.n_out, alpha_2, beta_1))
 
 
 cdef inline void write_row(Buffer *buf, Py_ssize_t t, Pair *pair) noexcept nogil:

@@ -9,11 +9,12 @@ Invariants
 - a function that only reads an Expansion uses no memory of it: any number may run at once.
 """
 from libc.math cimport exp, expm1, log
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport malloc
 from libc.string cimport memset
 
 from osvm._c.structs cimport N_VICTIMS, Store, Sums, Tile
-from osvm._c.blocks cimport kernel_block, tile_load_rows, tile_load_slots
+from osvm._c.blocks cimport tile_load_rows, tile_load_slots
 from osvm._c.buffer cimport (
     buffer_free, buffer_reserve, kappa_dot, read_real, resize, sums_free,
 )
@@ -34,11 +35,10 @@ from osvm._c.store cimport grow, real_size, tile_free, tile_release
 from osvm._c.tile cimport slot_row
 from osvm.core.rows cimport rows_get, rows_init_csr, rows_init_dense
 from osvm.core.typedefs cimport (
-    EXPANSION_CHOOSE, EXPANSION_F64, EXPANSION_MERGE, EXPANSION_NORM, EXPANSION_OLDEST,
+    EXPANSION_CHOOSE, EXPANSION_F64, EXPANSION_MERGE, EXPANSION_NORM,
     EXPANSION_SPARSE, EXPANSION_TRACE, FIXED_BLOCK, STATUS_BAD_ARGUMENT, STATUS_NO_MEMORY,
     STATUS_OK, Loss, SMat, Step, SVec, float32_t, float64_t,
 )
-from libc.stdint cimport int32_t, int64_t
 
 cdef enum:
     NUMBER = 2              # ABI_NUMBER of core/abi.pxd
@@ -175,7 +175,8 @@ cdef Expansion *expansion_new(const Kernel *kernel, Py_ssize_t n_features, Py_ss
     buf.f.n_out = n_out
     buf.f.budget = budget
     buf.f.scale = buf.q = 1.0
-    buf.store.kernel = kernel
+    buf.kernel = kernel[0]
+    buf.store.kernel = &buf.kernel
     buf.store.d = n_features
     buf.store.f64 = flags & EXPANSION_F64 != 0
     buf.store.sparse = flags & EXPANSION_SPARSE != 0
@@ -205,6 +206,10 @@ cdef int expansion_row(const Expansion *f, Py_ssize_t slot, Row *x) noexcept nog
         return STATUS_BAD_ARGUMENT
     slot_row(&(<const Buffer *> f).store, slot, x)
     return STATUS_OK
+
+
+cdef Py_ssize_t expansion_id(const Expansion *f, Py_ssize_t slot) noexcept nogil:
+    return (<const Buffer *> f).store.ids[slot]
 
 
 cdef int expansion_load(Expansion *f, const Rows *X, const Py_ssize_t *order, Py_ssize_t first,
@@ -404,8 +409,9 @@ cdef const double *engine_merge_tables() noexcept nogil:
     m^2 (1 - k)^2; and k^((1 - h)^2 + h^2) - k over 1 - k.  See merging.pxd.
     """
     cdef Py_ssize_t i, j, at
-    cdef int step
+    cdef int step, _step
     cdef double m, k, log_k, h, best, low, high, third, c_1, c_2, e, gap, loss
+    global tables_known
     with gil:       # one thread fills them
         if not tables_known:
             for i in range(TABLE_M):
@@ -421,7 +427,7 @@ cdef const double *engine_merge_tables() noexcept nogil:
                             best = 0.01 * step
                     low = best - 0.01 if best > 0.01 else 0.0
                     high = best + 0.01 if best < 0.49 else 0.5
-                    for step in range(60):
+                    for _step in range(60):
                         third = (high - low) / 3.0
                         if kept(m, log_k, low + third) > kept(m, log_k, high - third):
                             high -= third
@@ -439,13 +445,8 @@ cdef const double *engine_merge_tables() noexcept nogil:
                     tables[TABLE_M * TABLE_K + at] = (
                         (loss if loss > 0.0 else 0.0) / (m * gap * m * gap))
                     tables[2 * TABLE_M * TABLE_K + at] = (c_1 + c_2 + c_1 * c_2 + gap) / gap
-            globals_set()
+            tables_known = True
     return tables
-
-
-cdef void globals_set() noexcept:
-    global tables_known
-    tables_known = True
 
 
 cdef double engine_merge_share(double m, double k) noexcept nogil:

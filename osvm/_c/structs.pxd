@@ -63,6 +63,7 @@ cdef struct Sums:
 cdef struct Buffer:
     Expansion f             # what a client sees; alpha = a A with a for f.scale, A for f.coef
     Store store
+    Kernel kernel           # what store.kernel points at
     Py_ssize_t capacity     # slots allocated
     Py_ssize_t entries      # entries that the arena has room for
     Py_ssize_t head         # the oldest slot, once the buffer is full

@@ -13,7 +13,7 @@
 #             expansion_insert(f, t, &y[first + t])
 #     expansion_release(f)
 from osvm._c.engine cimport (  # no-cython-lint: clients cimport these from here
-    expansion_count, expansion_free, expansion_insert, expansion_load, expansion_new,
+    expansion_count, expansion_free, expansion_id, expansion_insert, expansion_load, expansion_new,
     expansion_release, expansion_resum, expansion_row, expansion_score, expansion_scores,
     expansion_self, expansion_shrink, expansion_trace_insert, expansion_trace_score,
     expansion_trace_scores, expansion_trace_shrink,

@@ -22,6 +22,15 @@ ctypedef fused index_t:
     int32_t
     int64_t
 
+# What rows_init_csr takes for both.
+ctypedef fused csr_index_t:
+    int
+    long
+    long long
+    int32_t
+    int64_t
+    Py_ssize_t
+
 # Weights; a separate fused type, so that any data meets any weights.
 ctypedef fused weight_t:
     float32_t
@@ -138,7 +147,7 @@ cdef struct Step:
     double eta       # SMD: current value
     double forget    # adaptive: factor of the squared gradients per example
     double alpha     # coin betting: gradients that are bet as if they had been seen
-    int flags        # adaptive: AdaptiveFlag
+    int flags        # adaptive: StepAdaptiveFlag
 
 
 # ---------------------------------------------------------- kernels: kernel.pxd

@@ -24,7 +24,7 @@ from osvm._c.buffer cimport kappa_dot, kappa_times
 from osvm._c.engine cimport engine_accumulate
 from osvm._c.structs cimport Buffer
 from osvm.core.expansion cimport (
-    STATUS_OK, Expansion, expansion_insert, expansion_load, expansion_release, expansion_resum,
+    STATUS_OK, expansion_insert, expansion_load, expansion_release, expansion_resum,
     expansion_score, expansion_shrink, expansion_trace_insert, expansion_trace_score,
     expansion_trace_shrink,
 )
@@ -34,9 +34,9 @@ from osvm._input.rows cimport RowSource
 from osvm.core.kernel cimport kernel_uses_dots
 from osvm.core.loss cimport (
     LOSS_GRAPH_HINGE, loss_curvature_margin, loss_is_multi, loss_value_xi_margin,
-    mloss_curvature_times, mloss_value_xi,
 )
-from osvm.core.step cimport STEP_SMD, smd_factor, step_clip, step_eta
+from osvm.core.mloss cimport mloss_curvature_times, mloss_value_xi
+from osvm.core.step cimport STEP_SMD, step_smd_factor, step_clip, step_eta
 from osvm.core.typedefs cimport Loss, Rows, Step
 
 cdef enum Status:
@@ -164,12 +164,12 @@ cdef bint can_step_offset(const Learner *l, Py_ssize_t K, const double *xi, doub
     cdef double step, total = 0.0
     if l.offset:
         for k in range(K):
-            step = l.eta_b[k] * smd_factor(l.mu, xi[k] * l.z_b[k]) if l.smd else eta
+            step = l.eta_b[k] * step_smd_factor(l.mu, xi[k] * l.z_b[k]) if l.smd else eta
             total += fabs(step) + fabs(l.b[k]) + fabs(l.z_b[k]) + 2.0 * fabs(step * xi[k])
     if l.nu_trick:
         step = eta
         if l.smd:
-            step = l.eta_epsilon * smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)
+            step = l.eta_epsilon * step_smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)
         step *= l.epsilon * pull
         total += l.epsilon * exp(step) + fabs(l.z_epsilon) + fabs(step * (1.0 + l.z_epsilon))
     return total < LARGEST      # not NaN, and not infinite after any number of steps
@@ -221,7 +221,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         gv = reg * buf.f.inner                                                   # (48)
         for k in range(K):
             gv += xi[k] * z[k]
-        eta = step_clip(l.step, l.eta * smd_factor(l.mu, gv))               # (36)
+        eta = step_clip(l.step, l.eta * step_smd_factor(l.mu, gv))               # (36)
         if eta > l.cap:
             eta = l.cap
         if not (eta - eta == 0.0):
@@ -280,14 +280,14 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     if l.offset:
         for k in range(K):
             if l.smd:
-                l.eta_b[k] *= smd_factor(l.mu, xi[k] * l.z_b[k])            # (54)
+                l.eta_b[k] *= step_smd_factor(l.mu, xi[k] * l.z_b[k])            # (54)
             else:
                 l.eta_b[k] = eta
             l.b[k] -= l.eta_b[k] * xi[k]                                    # (53)
             l.z_b[k] = decay * l.z_b[k] - l.eta_b[k] * xi[k]                # (55)
     if l.nu_trick:
         if l.smd:
-            l.eta_epsilon *= smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)  # (60)
+            l.eta_epsilon *= step_smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)  # (60)
         else:
             l.eta_epsilon = eta
         old = l.epsilon

@@ -135,8 +135,8 @@ cdef class KernelState:
             return
         self.label_kernel = np.array(label_kernel, dtype=np.float64, order="C")
         if self.label_kernel.shape != (self.buf.f.n_out, self.buf.f.n_out):
-            raise ValueError(f"the label kernel must be {self.buf.f.n_out} x {self.buf.f.n_out}, got shape "
-                             f"{self.label_kernel.shape}")
+            raise ValueError(f"the label kernel must be {self.buf.f.n_out} x {self.buf.f.n_out}, "
+                             f"got shape {self.label_kernel.shape}")
         kappa = self.label_kernel
         self.buf.f.kappa = &kappa[0, 0]
 
@@ -342,8 +342,8 @@ cdef class KernelState:
         cdef Py_ssize_t n = self.buf.store.n, m = self.buf.n_victims
         scalars = {name: float(getattr(self, name)) for name in _LEARNER}
         scalars.update(
-            a=self.buf.f.scale, p=self.buf.p, q=self.buf.q, sq_f=self.buf.f.sq_norm, pi=self.buf.f.inner,
-            n=n, head=self.buf.head, births=self.buf.f.births, n_victims=m,
+            a=self.buf.f.scale, p=self.buf.p, q=self.buf.q, sq_f=self.buf.f.sq_norm,
+            pi=self.buf.f.inner, n=n, head=self.buf.head, births=self.buf.f.births, n_victims=m,
             n_outputs=self.buf.f.n_out, float64=bool(self.buf.store.f64),
             sparse=bool(self.buf.store.sparse), trace=bool(self.buf.trace),
         )

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: language_level=3, cdivision=True, binding=False, emit_code_comments=False
 """A linear SVM of one's own, from osvm's rows, scaled vector, loss and step size."""
 import numpy as np
 
@@ -7,34 +7,36 @@ from osvm.core.abi cimport abi_check
 from osvm.core.loss cimport LOSS_HINGE, Loss, loss_init, loss_value_xi
 from osvm.core.row cimport Row, Rows, rows_get
 from osvm.core.step cimport STEP_INVERSE_TIME, Step, step_init, step_next, step_set_reg
-from osvm.core.svec cimport SVec, svec_axpy, svec_dot, svec_init, svec_shrink, svec_write
+from osvm.core.svec cimport SVec, svec_axpy, svec_dot_ahead, svec_init, svec_shrink, svec_write
 from osvm.core.typedefs cimport WEIGHT_F64
-from osvm.core.view cimport view_rows
+from osvm.core.view cimport view_array, view_rows
 
 abi_check()  # refuse an osvm that this module was not compiled for
 
 
-def fit(X, const double[::1] y, double reg=1e-4):
-    """Weights after one pass over X, a CSR matrix or an array, with labels -1 and +1."""
+def fit(X, y, double reg=1e-4):
+    """Weights after one pass over X, a CSR matrix or an array, with labels -1.0 and +1.0."""
     cdef Rows rows
-    cdef Row x
+    cdef Row x, later
     cdef SVec w
     cdef Loss loss
     cdef Step step
     cdef double eta, xi
-    cdef Py_ssize_t i, bad = -1
-    cdef double[::1] v = np.zeros(X.shape[1])
+    cdef Py_ssize_t i, n, bad = -1
     view_rows(&rows, X)                                # the matrix, checked and not copied
-    if rows.n_rows != y.shape[0] or rows.n_features == 0:
-        raise ValueError("X needs features, and y one label for each row")
-    svec_init(&w, &v[0], rows.n_features, WEIGHT_F64)  # w = 0, in the memory of v
+    n = rows.n_rows
+    cdef const double *label = <const double *> view_array(y, "float64", n)
+    weights = np.zeros(rows.n_features)
+    cdef double *v = <double *> view_array(weights, "float64", rows.n_features)
+    svec_init(&w, v, rows.n_features, WEIGHT_F64)      # w = 0, in the memory of `weights`
     loss_init(&loss, LOSS_HINGE)
     step_init(&step, STEP_INVERSE_TIME, 0.0)           # eta = 1 / (reg t)
     step_set_reg(&step, reg)
     with nogil:
-        for i in range(rows.n_rows):
+        for i in range(n):
             rows_get(&rows, i, &x)
-            if not isfinite(loss_value_xi(&loss, y[i], svec_dot(&w, &x), &xi)):
+            rows_get(&rows, i + 2 if i + 2 < n else i, &later)  # fetched while x is read
+            if not isfinite(loss_value_xi(&loss, label[i], svec_dot_ahead(&w, &x, &later), &xi)):
                 bad = i
                 break
             eta = step_next(&step, i + 1)
@@ -43,5 +45,5 @@ def fit(X, const double[::1] y, double reg=1e-4):
                 svec_axpy(&w, -eta * xi, &x)           # the loss's step
     if bad >= 0:                                       # raise only with the lock held
         raise ValueError(f"row {bad} gives a loss that is not a finite number")
-    svec_write(&w, &v[0])                              # fold the scale in
-    return np.asarray(v)
+    svec_write(&w, v)                                  # fold the scale in
+    return weights
