@@ -49,10 +49,8 @@ def learn_and_score(X, y, Z, double gamma, Py_ssize_t budget):
             status = expansion_load(f, &rows, NULL, first, n, 0)
             for t in range(n if status == STATUS_OK else 0):
                 expansion_score(f, t, &score)
-                if label[first + t] * score <= 0.0:
+                if label[first + t] * score <= 0.0 and status == STATUS_OK:
                     status = expansion_insert(f, t, &label[first + t])
-                if status != STATUS_OK:
-                    break
         if status == STATUS_OK:
             status = expansion_scores(f, &others, 0, others.n_rows, out)
     expansion_free(f)
