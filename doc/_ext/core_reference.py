@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 CORE = Path(__file__).resolve().parents[2] / "osvm" / "core"
 ENGINE = CORE.parent / "_c" / "engine.pxd"
+TEXT = ".. code-block:: text"
 
 
 class Entry(NamedTuple):
@@ -96,13 +97,13 @@ def page() -> str:
     out = []
     for word, (purpose, entries) in headers().items():
         title = f"osvm.core.{word}"
-        out += [title, "-" * len(title), "", "::", ""]
+        out += [title, "-" * len(title), "", TEXT, ""]
         out += [f"    {line}".rstrip() for line in purpose.splitlines()] + [""]
         for entry in entries:
             out += [f"**{entry.name}**", "", ".. code-block:: cython", ""]
             out += [f"    {line}".rstrip() for line in entry.signature.splitlines()] + [""]
             if entry.text:
-                out += ["::", ""]
+                out += [TEXT, ""]
                 out += [f"    {line}".rstrip() for line in entry.text.splitlines()] + [""]
     return "\n".join(out)
 
