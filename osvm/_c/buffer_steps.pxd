@@ -11,8 +11,7 @@
 #   row.  Those are known for a few slots ahead (`victims`), computed together in one block
 #   and patched like the columns of any block.  Merging corrects both sums from f and z at the
 #   rows that become one and at the row that stays.
-# - `average`: instead of the trace, B and p hold the sum of alpha over the steps, as
-#   sum = p A + q B with q = 1, so that a step adds a to p.
+# - `average`: beta is the running mean of alpha instead of the trace.
 # - `block` and `victims` hold raw sums with A and B; every change of A, B or a slot is
 #   carried into both, so a block of examples gives what one example at a time gives.
 # - Scales are folded when they leave [1e-60, 1e60] (coefficients are double), when p
@@ -155,6 +154,11 @@ cdef inline void buffer_shrink(Buffer *buf, double dec, double decay,
         fold_beta(buf, False)
     if buf.f.scale < SMALL or buf.f.scale > LARGE:
         fold_a(buf)
+    fold_q(buf)
+
+
+cdef inline void fold_q(Buffer *buf) noexcept nogil:
+    """B takes the scale q when it is small."""
     if buf.q < SMALL:
         scale_all(buf.B, buf.store.n * buf.f.n_out, buf.q)
         scale_all(buf.block.fb, buf.block.n * buf.f.n_out, buf.q)
@@ -162,16 +166,20 @@ cdef inline void buffer_shrink(Buffer *buf, double dec, double decay,
         buf.q = 1.0
 
 
-cdef inline void buffer_accumulate(Buffer *buf) noexcept nogil:
-    """Add alpha to the sum that `average` keeps."""
-    buf.p += buf.f.scale
+cdef inline void buffer_average(Buffer *buf, double rho) noexcept nogil:
+    """beta <- (1 - rho) beta + rho alpha, 0 < rho <= 1"""
+    buf.p += rho * (buf.f.scale - buf.p)
+    buf.q *= 1.0 - rho
+    if buf.q == 0.0:
+        clear_b(buf)
     if buf.p > P_OVER_A * buf.f.scale:
         fold_beta(buf, False)
+    fold_q(buf)
 
 
 # ------------------------------------------------------------- sums over slots
 
-cdef inline bint sums_reserve(Buffer *buf, Sums *sums, Py_ssize_t n) noexcept nogil:
+cdef inline bint sums_reserve(const Buffer *buf, Sums *sums, Py_ssize_t n) noexcept nogil:
     """Room for n columns against the slots there are and n more."""
     cdef size_t size = sizeof(double) if buf.store.f64 else sizeof(float)
     cdef Py_ssize_t slots = buf.store.n + n
@@ -182,10 +190,11 @@ cdef inline bint sums_reserve(Buffer *buf, Sums *sums, Py_ssize_t n) noexcept no
             and grow(<void **> &sums.fb, &sums.room[2], n * buf.f.n_out * sizeof(double)))
 
 
-cdef inline int sums_fill(Buffer *buf, const Tile *tile, Sums *sums) noexcept nogil:
-    """Kernel values and sums of the tile's columns; -1 when memory is short."""
+cdef inline int sums_fill(const Buffer *buf, const Tile *tile, Sums *sums,
+                          bint with_b) noexcept nogil:
+    """Kernel values and sums of the tile's columns, those with B on request; a Status."""
     cdef Py_ssize_t n = tile.n, slots = buf.store.n
-    cdef double *b = buf.B if buf.trace and not buf.clean_b else NULL
+    cdef double *b = buf.B if with_b and not buf.clean_b else NULL
     if not sums_reserve(buf, sums, n):
         return -1
     sums.n = n
@@ -296,7 +305,7 @@ cdef inline int find_victims(Buffer *buf, Py_ssize_t first) noexcept nogil:
         buf.victim_of[buf.victim_slot[c]] = <int32_t> c
     status = tile_load_slots(&buf.store, &buf.victim_tile, buf.victim_slot, m)
     if status == 0:
-        status = sums_fill(buf, &buf.victim_tile, &buf.victims)
+        status = sums_fill(buf, &buf.victim_tile, &buf.victims, buf.trace)
     tile_release(&buf.store, &buf.victim_tile)
     buf.n_victims = m if status == 0 else 0
     return status
@@ -369,7 +378,7 @@ cdef inline int read_slot(Buffer *buf, Py_ssize_t slot, double *f, double *z) no
     """f and z at a slot's row, without its own term; -1 when memory is short."""
     cdef int status = tile_load_slots(&buf.store, &buf.victim_tile, &slot, 1)
     if status == 0:
-        status = sums_fill(buf, &buf.victim_tile, &buf.victims)
+        status = sums_fill(buf, &buf.victim_tile, &buf.victims, buf.trace)
     tile_release(&buf.store, &buf.victim_tile)
     if status == 0:
         read_rest(buf, &buf.victims, 0, read_real(buf.victims.kv, buf.store.f64, slot), slot, f, z)

@@ -97,7 +97,7 @@ cdef int engine_reserve_victims(Buffer *buf) noexcept nogil
 cdef int engine_set_outputs(Buffer *buf, Py_ssize_t n_out) noexcept nogil
 cdef void engine_measure(Buffer *buf) noexcept nogil
 cdef void engine_fold_beta(Buffer *buf) noexcept nogil
-cdef void engine_accumulate(Buffer *buf) noexcept nogil
+cdef void engine_average(Buffer *buf, double rho) noexcept nogil
 cdef const double *engine_merge_tables() noexcept nogil
 cdef double engine_merge_share(double m, double k) noexcept nogil
 

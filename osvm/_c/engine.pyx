@@ -19,7 +19,7 @@ from osvm._c.buffer cimport (
     buffer_free, buffer_reserve, kappa_dot, read_real, resize, sums_free,
 )
 from osvm._c.buffer_steps cimport (
-    buffer_accumulate, buffer_insert, buffer_shrink, fold_beta, sums_fill, sums_reserve,
+    buffer_average, buffer_insert, buffer_shrink, fold_beta, sums_fill, sums_reserve,
 )
 from osvm._c.column_cache cimport (
     cache_combine, cache_fetch, cache_free, cache_gram, cache_init, cache_touch,
@@ -233,7 +233,7 @@ cdef int expansion_load(Expansion *f, const Rows *X, const Py_ssize_t *order, Py
     if status == STATUS_OK:
         status = tile_load_rows(&buf.store, &buf.tile, X, order, first, n, first_id)
     if status == STATUS_OK:
-        status = sums_fill(buf, &buf.tile, &buf.block)
+        status = sums_fill(buf, &buf.tile, &buf.block, buf.trace)
     if status != STATUS_OK:
         expansion_release(f)
     return status
@@ -335,7 +335,7 @@ cdef int scores_of(const Buffer *buf, const Rows *X, Py_ssize_t first, Py_ssize_
         m = n - i if n - i < SCORE_BLOCK else SCORE_BLOCK
         status = tile_load_rows(&buf.store, &tile, X, NULL, first + i, m, 0)
         if status == STATUS_OK:
-            status = sums_fill(<Buffer *> buf, &tile, &sums)
+            status = sums_fill(buf, &tile, &sums, trace)
         tile_release(&buf.store, &tile)
         if status == STATUS_OK:
             for b in range(m):
@@ -388,8 +388,8 @@ cdef void engine_fold_beta(Buffer *buf) noexcept nogil:
     fold_beta(buf, False)
 
 
-cdef void engine_accumulate(Buffer *buf) noexcept nogil:
-    buffer_accumulate(buf)
+cdef void engine_average(Buffer *buf, double rho) noexcept nogil:
+    buffer_average(buf, rho)
 
 
 cdef double tables[3 * TABLE_M * TABLE_K]

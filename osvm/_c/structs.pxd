@@ -70,7 +70,7 @@ cdef struct Buffer:
     int eviction            # an ExpansionEviction
     bint trace              # beta is kept
     bint norm               # ||f||^2 is kept, and with the trace <f, z>
-    bint average            # beta is the sum of alpha over the steps since this was set
+    bint average            # beta is the running mean of alpha
     double p                # beta = p A + q B
     double q
     double *B               # capacity x K

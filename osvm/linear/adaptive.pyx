@@ -1302,26 +1302,26 @@ cdef class AdaptiveLearner(Learner):
         if n_out <= max(old, 2) or (self.n_groups != 1 and not self.judged):
             raise ValueError(f"cannot go from {old} to {n_out} outputs")
         wide = self._like(n_out)
-        # The one score of a binary model is the second label's, and minus the first's.
-        keep = [0, 0] if old == 1 else list(range(old))
-        sign = np.ones((self.n_planes, len(keep)))
-        if old == 1:
-            signed = [0, *range(PLANE_U, PLANE_U + 2 * self.averages), *[1] * self.any_coin]
-            sign[signed, 0] = -1.0
         scalars, arrays = self.get_state()
-        sign, G = sign[:, None, :], self.n_groups
-        planes = np.zeros((self.n_features, self.n_planes, G, n_out), self.dtype)
-        planes[..., :len(keep)] = self._planes().reshape(*planes.shape[:3], old)[..., keep] * sign
+        G, shape = self.n_groups, (self.n_features, self.n_planes, self.n_groups)
+        cells = np.zeros((self.n_features, self.header + self.n_planes * G * n_out), self.dtype)
+        cells[:, :self.header] = self.cells[:, :self.header]
+        planes = cells[:, self.header:].reshape(*shape, n_out)      # views
         offsets = np.zeros((self.n_planes, G, n_out))
-        offsets[..., :len(keep)] = self.offsets.reshape(self.n_planes, G, old)[..., keep] * sign
+        first = 1 if old == 1 else 0
+        planes[..., first:first + old] = self._planes().reshape(*shape, old)
+        offsets[..., first:first + old] = self.offsets.reshape(self.n_planes, G, old)
+        if old == 1:
+            # The one score of a binary model is the second label's, and minus the first's.
+            signed = [0, *range(PLANE_U, PLANE_U + 2 * self.averages), *[1] * self.any_coin]
+            for part in (planes, offsets):
+                part[..., 0] = part[..., 1]
+                part[..., signed, :, 0] *= -1.0
         if self.averages:
             windows = slice(PLANE_U, PLANE_U + 2)
             offsets[windows] = planes[:, windows] = 0.0
             scalars["count_0"] = scalars["count_1"] = 0.0
             arrays["groups"][:, 2:] = 0.0
-        cells = np.empty((self.n_features, self.header + self.n_planes * G * n_out), self.dtype)
-        cells[:, :self.header] = self.cells[:, :self.header]
-        cells[:, self.header:] = planes.reshape(self.n_features, -1)
         offsets = offsets.reshape(self.n_planes, -1)
         wide.set_state(scalars, arrays | {"cells": cells, "offsets": offsets})
         return wide

@@ -154,6 +154,8 @@ cdef class KernelState:
         grown = {name: self._slots(name) @ transfer for name in ("A", "B")}
         for name in ("intercept", "z_intercept"):
             setattr_(self, name, getattr(self, name) @ transfer)
+        if self.buf.average:
+            self._set_means(np.append(self._means[:-1] @ transfer, self._means[-1]))
         steps = self.eta_intercept @ np.abs(transfer)
         steps[fresh] = eta_intercept
         self.eta_intercept = steps
@@ -193,30 +195,36 @@ cdef class KernelState:
         self._slot_of = None
         self.buf.slot_of = NULL
 
+    @property
+    def average(self):
+        """Whether readers see running means of f, offset and margin; learning goes on beside."""
+        return bool(self.buf.average)
+
     def begin_average(self):
-        """Sum up f, offset and margin after each step from here on.  Without a trace only."""
-        cdef double[::1] sums
+        """Average f, offset and margin over the steps from here on.  Without a trace only."""
         if self.buf.trace:
             raise ValueError("a machine with a trace cannot average")
-        self._sums = np.zeros(self.buf.f.n_out + 1)
-        sums = self._sums
-        self.b_sum = &sums[0]
+        self._set_means(np.append(self.intercept, self.epsilon))
         self.average_from = self.t
         self._slots("B")[:] = 0.0
-        self.buf.p, self.buf.q, self.buf.average = 0.0, 1.0, True
+        self.buf.p, self.buf.q, self.buf.average = self.buf.f.scale, 1.0, True
+
+    cdef int _set_means(self, object means) except -1:
+        cdef double[::1] view = means
+        self._means = means
+        self.b_mean = &view[0]
+        return 0
 
     def end_average(self):
-        """f, offset and margin become their means over the steps since `begin_average`."""
-        cdef double steps = self.t - self.average_from
+        """f, offset and margin become their means."""
         self.buf.average = False
-        if steps > 0:
-            engine_fold_beta(self.buf)
-            self._slots("A")[:] = self._slots("B") / steps
-            self.buf.f.scale = 1.0
-            self.intercept[:] = self._sums[:-1] / steps
-            self.epsilon = self._sums[-1] / steps
-            self.buf.n_victims = 0
-            engine_measure(self.buf)
+        engine_fold_beta(self.buf)
+        self._slots("A")[:] = self._slots("B")
+        self.buf.f.scale = 1.0
+        self.intercept[:] = self._means[:-1]
+        self.epsilon = self._means[-1]
+        self.buf.n_victims = 0
+        engine_measure(self.buf)
         self._slots("B")[:] = 0.0
         self.buf.p, self.buf.q = 0.0, 1.0
         self.buf.clean_b = True
@@ -288,7 +296,7 @@ cdef class KernelState:
         return self.buf.f.scale * self._slots("A")[self._by_age()]
 
     def beta(self):
-        """Coefficients of the trace z."""
+        """Coefficients of the trace z, or of the mean of f."""
         order = self._by_age()
         return self.buf.p * self._slots("A")[order] + self.buf.q * self._slots("B")[order]
 
@@ -316,13 +324,14 @@ cdef class KernelState:
         return rows.toarray() if self.buf.store.sparse else rows
 
     def decision(self, RowSource X, bint trace=False):
-        """f(x) + b of each row, (n, K); z(x) instead with `trace`."""
+        """f(x) + b of each row, (n, K), of the means while averaging; z(x) with `trace`."""
         cdef Py_ssize_t n = X.n_rows
         cdef int status = STATUS_OK
+        cdef bint beta = trace or self.buf.average
         out = np.zeros((n, self.buf.f.n_out))
         cdef double *f = <double *> <size_t> out.ctypes.data
         with nogil:
-            if trace:
+            if beta:
                 status = expansion_trace_scores(&self.buf.f, &X.rows, 0, n, f)
             else:
                 status = expansion_scores(&self.buf.f, &X.rows, 0, n, f)
@@ -331,7 +340,7 @@ cdef class KernelState:
         if status != STATUS_OK:
             raise ValueError(f"rows of {X.n_features} features, expected {self.buf.store.d}")
         if not trace:
-            out += self.intercept
+            out += self._means[:-1] if self.buf.average else self.intercept
         self.kernel.raise_error()
         return out
 
@@ -359,6 +368,9 @@ cdef class KernelState:
             arrays["values"], arrays["columns"] = values[where], columns[where]
         for name in ("intercept", "eta_intercept", "z_intercept"):
             arrays[name] = getattr(self, name).copy()
+        if self.buf.average:
+            scalars["average_from"] = self.average_from
+            arrays["means"] = self._means.copy()
         if m:
             arrays["victim_slot"] = view(self.buf.victim_slot, m, np.intp).copy()
             arrays["victim_kv"] = self._copy_victims(0, n * m, None)
@@ -396,7 +408,8 @@ cdef class KernelState:
                 raise ValueError(f"the saved {name} of the kernel machine is {size!r:.60}")
         return buffer_schema(
             self.buf.store.d, self.buf.f.n_out, float64=self.float64, sparse=self.sparse,
-            budget=self.buf.f.budget, trace=self.trace, n=n, n_victims=m, most_victims=N_VICTIMS,
+            budget=self.buf.f.budget, trace=self.trace, average="average_from" in scalars,
+            n=n, n_victims=m, most_victims=N_VICTIMS,
             n_entries=0 if values is None else len(values),
             precomputed=self.kernel.kind == KERNEL_PRECOMPUTED)
 
@@ -441,6 +454,10 @@ cdef class KernelState:
         self.buf.store.n, self.buf.head = n, scalars["head"]
         self.buf.f.births, self.buf.n_victims = scalars["births"], 0
         self.buf.clean_b = False
+        self.buf.average = "average_from" in scalars
+        if self.buf.average:
+            self.average_from = scalars["average_from"]
+            self._set_means(fresh["means"])
         for name in ("intercept", "eta_intercept", "z_intercept"):
             setattr_(self, name, fresh[name])
         for name in _PER_SLOT:
