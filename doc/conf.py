@@ -23,6 +23,7 @@ extensions = [
     "numpydoc",
     "markdown_page",
     "benchmark_results",
+    "core_reference",
 ]
 exclude_patterns = ["_build", "_ext"]
 default_role = "code"

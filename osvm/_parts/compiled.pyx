@@ -25,9 +25,9 @@ from osvm.core.kernel cimport (
 )
 from osvm.core.loss cimport (
     LOSS_CUSTOM, LOSS_GRAPH_HINGE, loss_curvature_margin, loss_init, loss_is_multi,
-    loss_value_margin, loss_value_xi_margin, loss_xi_margin, mloss_curvature_times, mloss_value_xi,
-    softmax_probability,
+    loss_value_margin, loss_value_xi_margin, loss_xi_margin,
 )
+from osvm.core.mloss cimport mloss_curvature_times, mloss_softmax_probability, mloss_value_xi
 from osvm.core.rows cimport row_index, row_value, rows_get
 from osvm.core.step cimport step_eta, step_init, step_next, step_set_reg, step_smd_adapt
 from osvm.core.typedefs cimport Row, loss_fn, weight_t
@@ -270,7 +270,7 @@ def softmax(scores):
     if f.shape[1] > 0:
         with nogil:
             for i in range(f.shape[0]):
-                softmax_probability(f.shape[1], &f[i, 0], &p[i, 0])
+                mloss_softmax_probability(f.shape[1], &f[i, 0], &p[i, 0])
     return out
 
 

@@ -9,20 +9,16 @@
 #   norm is 0.
 # - exp is the library's own (exp.h): no libm call, 1-2 ulp, vectorised.
 from libc.math cimport NAN, sqrt, tanh
-from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
-from osvm.core.rows cimport row_index, row_is_sorted, row_value
+from osvm.core.rows cimport row_dot_row
 from osvm.core.typedefs cimport (  # no-cython-lint: clients may cimport kernel_fn_t from here
-    ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I32, ROW_F64_I64, Kernel, Row,
-    float32_t, float64_t, index_t, kernel_fn_t, value_t, weight_t,
+    Kernel, Row, float32_t, kernel_fn_t, weight_t,
 )
 
 cdef extern from "../_c/exp.h" nogil:
     double osvm_exp_down(double x)
     double osvm_powi(double x, int n)
-    void osvm_exp_down_f32(float *x, Py_ssize_t n)
-    void osvm_exp_down_f64(double *x, Py_ssize_t n)
     void osvm_rbf_f32(float *dots, Py_ssize_t n, float gamma, float sq_x, const float *sq_z)
     void osvm_rbf_f64(double *dots, Py_ssize_t n, double gamma, double sq_x, const double *sq_z)
     void osvm_poly_f32(float *dots, Py_ssize_t n, float gamma, float coef0, int degree)
@@ -118,112 +114,6 @@ cdef inline void kernel_from_dots(const Kernel *kernel, weight_t *dots, Py_ssize
     elif kernel.kind != KERNEL_LINEAR:
         for i in range(n):
             dots[i] = <weight_t> NAN
-
-
-# ------------------------------------------------------------- two rows
-
-cdef inline double merge_dot(const value_t *a, const index_t *ja, Py_ssize_t na,
-                             const value_t *b, const index_t *jb,
-                             Py_ssize_t nb) noexcept nogil:
-    cdef Py_ssize_t p = 0, q = 0
-    cdef double total = 0.0
-    while p < na and q < nb:
-        if ja[p] == jb[q]:
-            total += <double> a[p] * <double> b[q]
-            p += 1
-            q += 1
-        elif ja[p] < jb[q]:
-            p += 1
-        else:
-            q += 1
-    return total
-
-
-cdef inline double row_dot_row_sorted(const Row *x, const Row *z) noexcept nogil:
-    """x.z of two sparse rows whose columns increase strictly."""
-    cdef Py_ssize_t p = 0, q = 0
-    cdef Py_ssize_t jp, jq
-    cdef double total = 0.0
-    if x.kind == z.kind:  # rows of one matrix: specialised loops
-        if x.kind == ROW_F32_I32:
-            total = merge_dot(<const float32_t *> x.values, <const int32_t *> x.indices, x.count,
-                              <const float32_t *> z.values, <const int32_t *> z.indices, z.count)
-        elif x.kind == ROW_F64_I32:
-            total = merge_dot(<const float64_t *> x.values, <const int32_t *> x.indices, x.count,
-                              <const float64_t *> z.values, <const int32_t *> z.indices, z.count)
-        elif x.kind == ROW_F32_I64:
-            total = merge_dot(<const float32_t *> x.values, <const int64_t *> x.indices, x.count,
-                              <const float32_t *> z.values, <const int64_t *> z.indices, z.count)
-        else:
-            total = merge_dot(<const float64_t *> x.values, <const int64_t *> x.indices, x.count,
-                              <const float64_t *> z.values, <const int64_t *> z.indices, z.count)
-        return x.scale * z.scale * total
-    while p < x.count and q < z.count:
-        jp = row_index(x, p)
-        jq = row_index(z, q)
-        if jp == jq:
-            total += row_value(x, p) * row_value(z, q)
-        if jp <= jq:
-            p += 1
-        if jq <= jp:
-            q += 1
-    return total
-
-
-cdef inline double dense_dot_dense(const value_t *a, Py_ssize_t step_a, const value_t *b,
-                                   Py_ssize_t step_b, Py_ssize_t n) noexcept nogil:
-    cdef double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0
-    cdef Py_ssize_t k = 0
-    while k + 4 <= n:
-        s0 += <double> a[k * step_a] * <double> b[k * step_b]
-        s1 += <double> a[(k + 1) * step_a] * <double> b[(k + 1) * step_b]
-        s2 += <double> a[(k + 2) * step_a] * <double> b[(k + 2) * step_b]
-        s3 += <double> a[(k + 3) * step_a] * <double> b[(k + 3) * step_b]
-        k += 4
-    while k < n:
-        s0 += <double> a[k * step_a] * <double> b[k * step_b]
-        k += 1
-    return (s0 + s1) + (s2 + s3)
-
-
-cdef inline double row_dot_row(const Row *x, const Row *z) noexcept nogil:
-    """x.z of any two rows.
-
-    Two sparse rows are merged when both have strictly increasing columns, which is
-    checked; otherwise every pair is compared, which is right for unsorted and
-    repeated columns and costs O(count_x count_z).  Use row_dot_row_sorted to skip the
-    check.
-    """
-    cdef Py_ssize_t p, q, n
-    cdef double total = 0.0
-    if x.indices == NULL and z.indices == NULL:
-        n = x.count if x.count < z.count else z.count
-        if x.kind == ROW_F32_DENSE and z.kind == ROW_F32_DENSE:
-            total = dense_dot_dense(<const float32_t *> x.values, x.step,
-                                    <const float32_t *> z.values, z.step, n)
-            return x.scale * z.scale * total
-        if x.kind == ROW_F64_DENSE and z.kind == ROW_F64_DENSE:
-            total = dense_dot_dense(<const float64_t *> x.values, x.step,
-                                    <const float64_t *> z.values, z.step, n)
-            return x.scale * z.scale * total
-        for p in range(n):
-            total += row_value(x, p) * row_value(z, p)
-        return total
-    if x.indices == NULL:
-        for q in range(z.count):
-            total += row_value(x, row_index(z, q)) * row_value(z, q)
-        return total
-    if z.indices == NULL:
-        for p in range(x.count):
-            total += row_value(x, p) * row_value(z, row_index(x, p))
-        return total
-    if row_is_sorted(x) and row_is_sorted(z):
-        return row_dot_row_sorted(x, z)
-    for p in range(x.count):
-        for q in range(z.count):
-            if row_index(x, p) == row_index(z, q):
-                total += row_value(x, p) * row_value(z, q)
-    return total
 
 
 cdef inline double kernel_rows(const Kernel *kernel, const Row *x, const Row *z) noexcept nogil:

@@ -14,32 +14,32 @@ from libc.stdint cimport int32_t, int64_t
 
 from osvm.core.typedefs cimport (
     ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I32, ROW_F64_I64, Row, Rows,
-    float32_t, float64_t, index_t, value_t,
+    csr_index_t, float32_t, float64_t, value_t,
 )
 
-cdef extern from "../_c/simd.h" nogil:
+cdef extern from "../_c/row.h" nogil:
     void OSVM_PREFETCH(const void *address)
+    bint osvm_columns_increase_i32(const int32_t *j, Py_ssize_t n)
+    bint osvm_columns_increase_i64(const int64_t *j, Py_ssize_t n)
+    double osvm_row_sq_sum(int kind, const void *x, Py_ssize_t step, Py_ssize_t n)
+    double osvm_row_pair_dot(int kind, const void *a, const void *ja, Py_ssize_t na, int kind_b,
+                             const void *b, const void *jb, Py_ssize_t nb, Py_ssize_t step_a,
+                             Py_ssize_t step_b)
 
 
 # ------------------------------------------------------------- making views
 
-cdef inline void rows_init_csr(Rows *X, const value_t *values, const index_t *indices,
-                               const index_t *indptr, Py_ssize_t n_rows,
+cdef inline void rows_init_csr(Rows *X, const value_t *values, const csr_index_t *indices,
+                               const csr_index_t *indptr, Py_ssize_t n_rows,
                                Py_ssize_t n_features) noexcept nogil:
-    """View the arrays of a CSR matrix; nothing is checked."""
-    X.struct_size = sizeof(Rows)
-    X.values = <const void *> values
+    """View the arrays of a CSR matrix, of any signed integers of 4 or 8 bytes; not checked."""
+    rows_init_dense(X, values, n_rows, n_features, 0, 1)
     X.indices = <const void *> indices
     X.indptr = <const void *> indptr
-    X.n_rows = n_rows
-    X.n_features = n_features
-    X.row_step = 0
-    X.step = 1
-    X.row_scale = NULL
     if value_t is float32_t:
-        X.kind = ROW_F32_I32 if index_t is int32_t else ROW_F32_I64
+        X.kind = ROW_F32_I32 if sizeof(csr_index_t) == 4 else ROW_F32_I64
     else:
-        X.kind = ROW_F64_I32 if index_t is int32_t else ROW_F64_I64
+        X.kind = ROW_F64_I32 if sizeof(csr_index_t) == 4 else ROW_F64_I64
 
 
 cdef inline void rows_init_dense(Rows *X, const value_t *values, Py_ssize_t n_rows,
@@ -144,37 +144,22 @@ cdef inline double row_value(const Row *x, Py_ssize_t k) noexcept nogil:
     return x.scale * (<const float64_t *> x.values)[k * x.step]
 
 
-cdef inline bint columns_increase(const index_t *j, Py_ssize_t n) noexcept nogil:
-    """True when the columns are sorted and none repeats."""
-    cdef Py_ssize_t k
-    cdef bint good = True
-    for k in range(1, n):
-        good &= j[k - 1] < j[k]
-    return good
-
-
 cdef inline bint row_is_sorted(const Row *x) noexcept nogil:
     """True for dense rows, and for sparse ones with strictly increasing columns."""
     if x.indices == NULL:
         return True
     if x.kind == ROW_F32_I32 or x.kind == ROW_F64_I32:
-        return columns_increase(<const int32_t *> x.indices, x.count)
-    return columns_increase(<const int64_t *> x.indices, x.count)
-
-
-cdef inline double sum_squares(const value_t *x, Py_ssize_t step, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t k
-    cdef double total = 0.0
-    for k in range(n):
-        total += <double> x[k * step] * <double> x[k * step]
-    return total
+        return osvm_columns_increase_i32(<const int32_t *> x.indices, x.count)
+    return osvm_columns_increase_i64(<const int64_t *> x.indices, x.count)
 
 
 cdef inline double row_sq_norm(const Row *x) noexcept nogil:
     """||x||^2 of a row without repeated columns."""
-    cdef double total
-    if x.kind == ROW_F32_I32 or x.kind == ROW_F32_I64 or x.kind == ROW_F32_DENSE:
-        total = sum_squares(<const float32_t *> x.values, x.step, x.count)
-    else:
-        total = sum_squares(<const float64_t *> x.values, x.step, x.count)
-    return x.scale * x.scale * total
+    return x.scale * x.scale * osvm_row_sq_sum(x.kind, x.values, x.step, x.count)
+
+
+cdef inline double row_dot_row(const Row *x, const Row *z) noexcept nogil:
+    """x.z of any two rows; sparse rows with repeated or unsorted columns cost a product."""
+    return x.scale * z.scale * osvm_row_pair_dot(
+        x.kind, x.values, x.indices, x.count, z.kind, z.values, z.indices, z.count, x.step,
+        z.step)

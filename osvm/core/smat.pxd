@@ -8,14 +8,11 @@
 # The arrays belong to the caller.
 from libc.math cimport fabs, sqrt
 
-from osvm.core.row_all cimport (
-    row_axpy_all, row_axpy_one, row_axpy_two, row_dot_all, row_dot_all_ahead
+from osvm._c.row_all cimport (
+    column_scale, column_sq_norm, column_subtract, row_axpy_all, row_axpy_one, row_axpy_two,
+    row_dot_all, row_dot_all_ahead,
 )
-from osvm.core.row_all cimport (  # no-cython-lint: clients may cimport these from here
-    dense_axpy_all, dense_axpy_one, dense_dot_all, sparse_axpy_all, sparse_axpy_one,
-    sparse_axpy_two, sparse_dot_all,
-)
-from osvm.core.typedefs cimport WEIGHT_F32, Row, SMat, float32_t, float64_t, weight_t
+from osvm.core.typedefs cimport WEIGHT_F32, Row, SMat, float32_t, float64_t
 
 
 cdef inline void smat_init(SMat *w, void *v, void *work, double *scale, double *sq_v,
@@ -45,33 +42,6 @@ cdef inline void smat_init(SMat *w, void *v, void *work, double *scale, double *
 
 
 # -------------------------------------------------- O(d) passes over one column
-
-cdef inline double column_sq_norm(const weight_t *v, Py_ssize_t dim,
-                                  Py_ssize_t n_out) noexcept nogil:
-    cdef double total = 0.0
-    cdef Py_ssize_t j
-    for j in range(dim):
-        total += <double> v[j * n_out] * <double> v[j * n_out]
-    return total
-
-
-cdef inline void column_scale(weight_t *v, Py_ssize_t dim, Py_ssize_t n_out,
-                              double factor) noexcept nogil:
-    cdef Py_ssize_t j
-    if factor == 0.0:
-        for j in range(dim):
-            v[j * n_out] = 0
-    else:
-        for j in range(dim):
-            v[j * n_out] = <weight_t> (v[j * n_out] * factor)
-
-
-cdef inline void column_subtract(weight_t *u, const weight_t *v, Py_ssize_t dim,
-                                 Py_ssize_t n_out, double factor) noexcept nogil:
-    cdef Py_ssize_t j
-    for j in range(dim):
-        u[j * n_out] = <weight_t> (u[j * n_out] - factor * v[j * n_out])
-
 
 cdef inline void smat_recompute_norm(SMat *w, Py_ssize_t k) noexcept nogil:
     """Sum ||column k of V||^2 afresh."""

@@ -29,11 +29,11 @@ cdef enum StepKind:
     STEP_ADAPTIVE = 7       # eta0, forget, flags; the loop keeps a rate per coordinate
     STEP_COIN_BETTING = 8   # alpha; the loop keeps the bets of each coordinate
 
-cdef enum AdaptiveFlag:
-    ADAPTIVE_NORMALIZED = 1     # by the largest value of each feature
-    ADAPTIVE_MIRROR = 2         # reg in the mirror form
-    ADAPTIVE_TAIL = 4           # an average is that of the last half to three quarters
-    ADAPTIVE_EXPLICIT = 8       # steps as long as the rates make them, beyond the example too
+cdef enum StepAdaptiveFlag:
+    STEP_ADAPTIVE_NORMALIZED = 1     # by the largest value of each feature
+    STEP_ADAPTIVE_MIRROR = 2         # reg in the mirror form
+    STEP_ADAPTIVE_TAIL = 4           # an average is that of the last half to three quarters
+    STEP_ADAPTIVE_EXPLICIT = 8       # steps as long as the rates make them, beyond the example too
 
 
 cdef inline void step_init(Step *step, int kind, double eta0) noexcept nogil:
@@ -76,7 +76,7 @@ cdef inline double step_next(const Step *step, double t) noexcept nogil:
     return step_eta(step, t)
 
 
-cdef inline double smd_factor(double mu, double gv) noexcept nogil:
+cdef inline double step_smd_factor(double mu, double gv) noexcept nogil:
     """max(1/2, 1 - mu gv), the factor of (36); also for one coordinate."""
     cdef double factor = 1.0 - mu * gv
     return 0.5 if factor < 0.5 else factor
@@ -93,5 +93,5 @@ cdef inline double step_clip(const Step *step, double eta) noexcept nogil:
 
 cdef inline double step_smd_adapt(Step *step, double gv) noexcept nogil:
     """eta <- clip(eta max(1/2, 1 - mu gv)); the new eta."""
-    step.eta = step_clip(step, step.eta * smd_factor(step.mu, gv))
+    step.eta = step_clip(step, step.eta * step_smd_factor(step.mu, gv))
     return step.eta

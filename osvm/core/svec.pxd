@@ -15,12 +15,19 @@
 #
 # The arrays belong to the caller.
 from libc.math cimport fabs, isfinite, sqrt
+from libc.string cimport memset
 
 from osvm.core.row cimport row_axpy, row_axpy_norm, row_dot, row_dot_ahead
-from osvm.core.typedefs cimport WEIGHT_F32, Row, SVec, float32_t, float64_t, weight_t
+from osvm.core.typedefs cimport WEIGHT_F32, Row, SVec, float32_t, float64_t
 
-cdef extern from "../_c/dispatch.h" nogil:
+cdef extern from "../_c/row.h" nogil:
     bint OSVM_RARE(bint condition)
+    double osvm_array_sq_norm_f32(const float *v, Py_ssize_t n)
+    double osvm_array_sq_norm_f64(const double *v, Py_ssize_t n)
+    void osvm_array_scale_f32(float *v, Py_ssize_t n, double factor)
+    void osvm_array_scale_f64(double *v, Py_ssize_t n, double factor)
+    void osvm_array_subtract_f32(float *u, const float *v, Py_ssize_t n, double factor)
+    void osvm_array_subtract_f64(double *u, const double *v, Py_ssize_t n, double factor)
 
 
 cdef inline void svec_init(SVec *w, void *v, Py_ssize_t dim, int kind) noexcept nogil:
@@ -42,40 +49,12 @@ cdef inline void svec_init(SVec *w, void *v, Py_ssize_t dim, int kind) noexcept 
 
 # -------------------------------------------------- O(d) passes, all of them rare
 
-cdef inline double array_sq_norm(const weight_t *v, Py_ssize_t n) noexcept nogil:
-    cdef double total = 0.0
-    cdef Py_ssize_t j
-    for j in range(n):
-        total += <double> v[j] * <double> v[j]
-    return total
-
-
-cdef inline void array_scale(weight_t *v, Py_ssize_t n, double factor) noexcept nogil:
-    cdef Py_ssize_t j
-    for j in range(n):
-        v[j] = <weight_t> (v[j] * factor)
-
-
-cdef inline void array_clear(weight_t *v, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t j
-    for j in range(n):
-        v[j] = 0
-
-
-cdef inline void array_subtract(weight_t *u, const weight_t *v, Py_ssize_t n,
-                                double factor) noexcept nogil:
-    """u -= factor * v."""
-    cdef Py_ssize_t j
-    for j in range(n):
-        u[j] = <weight_t> (u[j] - factor * v[j])
-
-
 cdef inline void svec_recompute_norm(SVec *w) noexcept nogil:
     """Sum ||v||^2 afresh."""
     if w.kind == WEIGHT_F32:
-        w.sq_v = array_sq_norm(<const float32_t *> w.v, w.dim)
+        w.sq_v = osvm_array_sq_norm_f32(<const float32_t *> w.v, w.dim)
     else:
-        w.sq_v = array_sq_norm(<const float64_t *> w.v, w.dim)
+        w.sq_v = osvm_array_sq_norm_f64(<const float64_t *> w.v, w.dim)
 
 
 cdef inline void svec_flush_average(SVec *w) noexcept nogil:
@@ -83,9 +62,9 @@ cdef inline void svec_flush_average(SVec *w) noexcept nogil:
     if w.u == NULL or w.avg_scale == 0.0:
         return
     if w.kind == WEIGHT_F32:
-        array_subtract(<float32_t *> w.u, <const float32_t *> w.v, w.dim, w.avg_scale)
+        osvm_array_subtract_f32(<float32_t *> w.u, <const float32_t *> w.v, w.dim, w.avg_scale)
     else:
-        array_subtract(<float64_t *> w.u, <const float64_t *> w.v, w.dim, w.avg_scale)
+        osvm_array_subtract_f64(<float64_t *> w.u, <const float64_t *> w.v, w.dim, w.avg_scale)
     w.avg_scale = 0.0
 
 
@@ -94,9 +73,9 @@ cdef inline void svec_fold(SVec *w) noexcept nogil:
     svec_flush_average(w)
     if w.scale != 1.0:
         if w.kind == WEIGHT_F32:
-            array_scale(<float32_t *> w.v, w.dim, w.scale)
+            osvm_array_scale_f32(<float32_t *> w.v, w.dim, w.scale)
         else:
-            array_scale(<float64_t *> w.v, w.dim, w.scale)
+            osvm_array_scale_f64(<float64_t *> w.v, w.dim, w.scale)
         w.scale = 1.0
     svec_recompute_norm(w)
 
@@ -104,10 +83,7 @@ cdef inline void svec_fold(SVec *w) noexcept nogil:
 cdef inline void svec_reset(SVec *w) noexcept nogil:
     """w = 0.  The average keeps the iterates it has counted."""
     svec_flush_average(w)
-    if w.kind == WEIGHT_F32:
-        array_clear(<float32_t *> w.v, w.dim)
-    else:
-        array_clear(<float64_t *> w.v, w.dim)
+    memset(w.v, 0, w.dim * (sizeof(float32_t) if w.kind == WEIGHT_F32 else sizeof(float64_t)))
     w.scale = 1.0
     w.sq_v = 0.0
 

@@ -22,6 +22,15 @@ ctypedef fused index_t:
     int32_t
     int64_t
 
+# What rows_init_csr takes for both.
+ctypedef fused csr_index_t:
+    int
+    long
+    long long
+    int32_t
+    int64_t
+    Py_ssize_t
+
 # Weights; a separate fused type, so that any data meets any weights.
 ctypedef fused weight_t:
     float32_t
@@ -138,7 +147,7 @@ cdef struct Step:
     double eta       # SMD: current value
     double forget    # adaptive: factor of the squared gradients per example
     double alpha     # coin betting: gradients that are bet as if they had been seen
-    int flags        # adaptive: AdaptiveFlag
+    int flags        # adaptive: StepAdaptiveFlag
 
 
 # ---------------------------------------------------------- kernels: kernel.pxd
@@ -154,3 +163,67 @@ cdef struct Kernel:
     double coef0
     kernel_fn_t kernel_fn   # custom only
     void *user
+
+
+# ------------------------------------------------- expansions: expansion.pxd, fixed.pxd
+
+# What functions that can fail return.
+cdef enum Status:
+    STATUS_OK = 0
+    STATUS_NO_MEMORY = -1   # memory is short; nothing changed
+    STATUS_BAD_ARGUMENT = -2  # a number out of range, a matrix of another width
+    STATUS_CALLBACK = -3    # the caller's own function failed
+
+# Which row leaves a full expansion.
+cdef enum ExpansionEviction:
+    EXPANSION_OLDEST = 0
+    EXPANSION_COEFFICIENT = 1   # smallest ||alpha_s||
+    EXPANSION_TERM = 2          # smallest norm of the term alpha_s k(x_s, .)
+    EXPANSION_CHANGE = 3        # least change of f over the rows in the buffer
+    EXPANSION_MERGE = 4         # the new term and its best partner become one
+    EXPANSION_PROJECT = 5       # the smaller of the two is projected onto the larger
+    EXPANSION_CHOOSE = 6        # choose_fn says which
+
+cdef enum ExpansionFlag:
+    EXPANSION_F64 = 1           # rows and kernel values in float64, else float32
+    EXPANSION_SPARSE = 2        # rows are kept sparse, else dense
+    EXPANSION_NORM = 4          # sq_norm is kept up to date, also through evictions
+    EXPANSION_TRACE = 8         # a second expansion z over the same rows; implies NORM
+
+cdef struct Expansion
+
+# A caller's own rule; must not need the GIL.
+ctypedef Py_ssize_t (*expansion_choose_fn)(const Expansion *f, void *user) noexcept nogil
+
+# A kernel expansion with a bounded buffer, f = sum_s alpha_s k(x_s, .) with K outputs.
+# expansion_new makes it; fields are to be read, but for choose_fn and user.
+cdef struct Expansion:
+    size_t struct_size
+    Py_ssize_t n_out        # K
+    Py_ssize_t budget       # slots at most; -1: no bound
+    Py_ssize_t births       # rows ever inserted
+    double scale            # alpha = scale * coef
+    double *coef            # slots x n_out
+    Py_ssize_t *birth       # of each slot's row: how many were inserted before it
+    double sq_norm          # ||f||^2, with EXPANSION_NORM
+    double inner            # <f, z>, with EXPANSION_TRACE
+    const double *kappa     # n_out x n_out label kernel of the caller's, or NULL for delta
+    expansion_choose_fn choose_fn   # EXPANSION_CHOOSE: the slot that is to go
+    void *user
+
+cdef enum:
+    FIXED_BLOCK = 64        # rows at most that fixed_load takes
+
+# A kernel expansion over a fixed set of rows with the outputs of all rows kept:
+# outputs = K alpha for each of n_out expansions.  fixed_new makes it; fields are to be read.
+cdef struct Fixed:
+    size_t struct_size
+    Py_ssize_t n            # rows
+    Py_ssize_t n_out
+    double *alpha           # n_out x n
+    double *outputs         # n_out x n, right for every row between blocks
+    Py_ssize_t count        # rows of the block at work
+    const Py_ssize_t *rows  # their numbers
+    double *gram            # count x count kernel values among them
+    double *local           # n_out x FIXED_BLOCK: their outputs, with the changes so far
+    double *delta           # n_out x FIXED_BLOCK: what fixed_flush has to add

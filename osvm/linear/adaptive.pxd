@@ -52,8 +52,8 @@ from osvm.core.loss cimport (
     LOSS_EPSILON_INSENSITIVE, LOSS_HINGE, LOSS_HUBER, LOSS_LOGISTIC, LOSS_MODIFIED_HUBER,
     LOSS_NOVELTY, LOSS_PERCEPTRON, LOSS_SQUARED, LOSS_SQUARED_HINGE, osvm_exp_down,
 )
-from osvm.core.row cimport OSVM_APART, OSVM_PREFETCH
-from osvm.core.step cimport ADAPTIVE_MIRROR, ADAPTIVE_NORMALIZED
+from osvm._c.row_loops cimport OSVM_APART, OSVM_PREFETCH
+from osvm.core.step cimport STEP_ADAPTIVE_MIRROR, STEP_ADAPTIVE_NORMALIZED
 from osvm.core.typedefs cimport (
     Loss, Step, float32_t, float64_t, index_t, value_t, weight_t,
 )
@@ -469,7 +469,8 @@ cdef inline bint grows(double a) noexcept nogil:
 
 cdef inline bint rescales(const Group *group) noexcept nogil:
     """Whether weights are multiplied by n_old/n_new; in the mirror form the rates do that."""
-    return (group.step.flags & ADAPTIVE_NORMALIZED) and not group.step.flags & ADAPTIVE_MIRROR
+    cdef int flags = group.step.flags
+    return (flags & STEP_ADAPTIVE_NORMALIZED) and not flags & STEP_ADAPTIVE_MIRROR
 
 
 cdef inline bint all_finite(const double *f, Py_ssize_t K) noexcept nogil:

@@ -32,14 +32,15 @@ from osvm.linear.model cimport (
     Record, pointer,
 )
 from osvm.linear.step_guard cimport largest_of, loss_slope, row_largest
-from osvm.core.loss cimport LOSS_SOFTMAX, loss_is_multi, loss_value_xi, mloss_value_xi
+from osvm.core.loss cimport LOSS_SOFTMAX, loss_is_multi, loss_value_xi
+from osvm.core.mloss cimport mloss_value_xi
 from osvm.core.rows cimport (
     OSVM_PREFETCH, row_index, row_is_sorted, row_value, rows_get, rows_prefetch,
     rows_prefetch_start,
 )
 from osvm.core.step cimport (
-    ADAPTIVE_EXPLICIT, ADAPTIVE_MIRROR, ADAPTIVE_NORMALIZED, ADAPTIVE_TAIL, STEP_COIN_BETTING,
-    STEP_CONSTANT,
+    STEP_ADAPTIVE_EXPLICIT, STEP_ADAPTIVE_MIRROR, STEP_ADAPTIVE_NORMALIZED, STEP_ADAPTIVE_TAIL,
+    STEP_COIN_BETTING, STEP_CONSTANT,
 )
 from osvm.core.typedefs cimport (
     ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I32, Loss, Row, Rows,
@@ -205,8 +206,8 @@ cdef class AdaptiveLearner(Learner):
         K = len(steps) * n_out
         for step in steps:
             self.any_coin |= step.step.kind == STEP_COIN_BETTING
-            self.any_mirror |= (step.step.flags & ADAPTIVE_MIRROR) != 0
-            self.tail |= (step.step.flags & ADAPTIVE_TAIL) != 0
+            self.any_mirror |= (step.step.flags & STEP_ADAPTIVE_MIRROR) != 0
+            self.tail |= (step.step.flags & STEP_ADAPTIVE_TAIL) != 0
         self.n_planes = PLANE_U + 2 * self.averages + 3 * self.any_coin
         self.loss_spec, self._all_steps = loss, steps
         self.loss = loss.loss
@@ -263,7 +264,7 @@ cdef class AdaptiveLearner(Learner):
         steps = self._alive_steps(alive)
         header = 0
         for step in steps:
-            header |= (step.step.flags & ADAPTIVE_NORMALIZED) != 0
+            header |= (step.step.flags & STEP_ADAPTIVE_NORMALIZED) != 0
         K = len(steps) * self.n_out
         cells = aligned_zeros((self.n_features, header + K * self.n_planes), self.dtype)
         offsets = np.zeros((self.n_planes, K))
@@ -412,7 +413,7 @@ cdef class AdaptiveLearner(Learner):
         cdef double e = group.step.eta0 * sqrt(group.inflation)
         if self.error_kind == ERROR_ABSOLUTE:
             e *= self.deviation()
-        if group.step.flags & ADAPTIVE_NORMALIZED:
+        if group.step.flags & STEP_ADAPTIVE_NORMALIZED:
             e *= sqrt(t / self.sum_x) if self.sum_x > 0.0 else 0.0
         return e
 
@@ -435,8 +436,8 @@ cdef class AdaptiveLearner(Learner):
                  - cell[(PLANE_U + self.older) * self.K + k]) / self.counts[self.older]
         else:
             v *= group.scale
-        if group.step.flags & ADAPTIVE_MIRROR:
-            if group.step.flags & ADAPTIVE_NORMALIZED:
+        if group.step.flags & STEP_ADAPTIVE_MIRROR:
+            if group.step.flags & STEP_ADAPTIVE_NORMALIZED:
                 e *= cell[-1]
             v = mirror_weight(v, cell[PLANE_ROOT * self.K + k], e, group.reg * self.t)
         return v
@@ -465,7 +466,7 @@ cdef class AdaptiveLearner(Learner):
         averaged = self.answers_mean(averaged)
         for g in range(first, first + 1 if self.judged else self.n_groups):
             group = &self.groups[g]
-            e = self.rate_factor(group, self.t) if group.step.flags & ADAPTIVE_MIRROR else 0.0
+            e = self.rate_factor(group, self.t) if group.step.flags & STEP_ADAPTIVE_MIRROR else 0.0
             for k in range(g * self.n_out, (g + 1) * self.n_out):
                 total = 0.0
                 for i in range(x.count):
@@ -484,13 +485,13 @@ cdef class AdaptiveLearner(Learner):
         dot_columns(row, v, K, work)
         for g in range(self.n_groups):
             group = &self.groups[g]
-            if group.step.flags & ADAPTIVE_MIRROR:
+            if group.step.flags & STEP_ADAPTIVE_MIRROR:
                 e = self.rate_factor(group, self.t)
                 for k in range(g * self.n_out, (g + 1) * self.n_out):
                     total = 0.0
                     for i in range(row.n):
                         a = 0.0
-                        if group.step.flags & ADAPTIVE_NORMALIZED:
+                        if group.step.flags & STEP_ADAPTIVE_NORMALIZED:
                             a = size_ratio(x[i], v[row.at[i] - 1])
                         total += x[i] * self.read_cell(group, k, v + row.at[i], False,
                                                        e / a if grows(a) else e)
@@ -631,7 +632,7 @@ cdef class AdaptiveLearner(Learner):
                 kept[n_kept] = self.place[g]
                 n_kept += 1
         for g in range(n_kept):
-            header |= (self.groups[kept[g]].step.flags & ADAPTIVE_NORMALIZED) != 0
+            header |= (self.groups[kept[g]].step.flags & STEP_ADAPTIVE_NORMALIZED) != 0
         columns = [kept[g] * self.n_out + k for g in range(n_kept) for k in range(self.n_out)]
         offsets = np.ascontiguousarray(self.offsets[:, columns])
         shape = self.n_features, header + len(columns) * self.n_planes
@@ -729,7 +730,7 @@ cdef class AdaptiveLearner(Learner):
         cdef double e = self.rate_factor(group, self.t), pull = group.reg * self.t
         cdef double a2, q_sum = 0.0
         cdef double *b = self.b
-        if group.step.flags & ADAPTIVE_NORMALIZED:
+        if group.step.flags & STEP_ADAPTIVE_NORMALIZED:
             inverse = v - 1
         if not e > 0.0:
             return
@@ -741,7 +742,7 @@ cdef class AdaptiveLearner(Learner):
                 n_active += 1
         # many columns at once, or one after the other
         wide = (n > 1 and WIDE * n_active >= n and inverse == NULL
-                and not group.step.flags & ADAPTIVE_MIRROR)
+                and not group.step.flags & STEP_ADAPTIVE_MIRROR)
         if wide:
             raise_columns(row, v + first + K, n, self.q + first, self.q + first,
                           <weight_t *> self.wide)
@@ -751,7 +752,7 @@ cdef class AdaptiveLearner(Learner):
             if not wide:
                 self.q[k] = raise_rates(row, v + K + k, self.q[k])
             self.q[k] *= e
-            if group.step.flags & ADAPTIVE_MIRROR:
+            if group.step.flags & STEP_ADAPTIVE_MIRROR:
                 self.q[k] = mirror_sum(row, inverse, e, pull)
             elif inverse != NULL:
                 self.q[k] = e * normalized_sum(row, inverse)
@@ -762,7 +763,7 @@ cdef class AdaptiveLearner(Learner):
             if joint and not wide:
                 keep_roots(row, v + K + k)
             elif not joint:
-                if group.step.flags & ADAPTIVE_EXPLICIT:
+                if group.step.flags & STEP_ADAPTIVE_EXPLICIT:
                     self.delta[k] = c * self.xi[k]
                 else:
                     self.delta[k] = self.delta_of(k, first, target, label, c, value)
@@ -771,7 +772,7 @@ cdef class AdaptiveLearner(Learner):
         if joint:           # which sees the sums of all columns
             for m in range(n_active):
                 k = self.active[m]
-                if group.step.flags & ADAPTIVE_EXPLICIT:
+                if group.step.flags & STEP_ADAPTIVE_EXPLICIT:
                     self.delta[k] = c * self.xi[k]
                 elif self.loss.kind == LOSS_SOFTMAX:
                     self.delta[k] = self.xi[k] * softmax_tau(self.q[k], c)
@@ -793,7 +794,7 @@ cdef class AdaptiveLearner(Learner):
     cdef void move(self, const Group *group, Py_ssize_t k, double e, const weight_t *inverse,
                    weight_t *v) noexcept nogil:
         """The step of one column by its delta; the entries hold its rates."""
-        if group.step.flags & ADAPTIVE_MIRROR:
+        if group.step.flags & STEP_ADAPTIVE_MIRROR:
             move_thetas(&self.entries, v + k, self.K, -self.delta[k], self.averaging, group.sums)
         else:
             move_weights(&self.entries, v + k, self.K, inverse, -self.delta[k] * e / group.scale,
@@ -911,7 +912,7 @@ cdef class AdaptiveLearner(Learner):
             group = &self.groups[g]
             if group.step.forget < 1.0:
                 group.inflation /= group.step.forget
-            if group.reg > 0.0 and not group.step.flags & ADAPTIVE_MIRROR:
+            if group.reg > 0.0 and not group.step.flags & STEP_ADAPTIVE_MIRROR:
                 s = 1.0 - group.reg * group.step.eta0 / sqrt(self.t)
                 group.scale *= s if s > LEAST_SHRINK else LEAST_SHRINK
             if group.scale < SMALLEST_SCALE or group.inflation > LARGEST_INFLATION:
@@ -1097,7 +1098,7 @@ cdef class AdaptiveLearner(Learner):
             return 0.0
         for i in range(x.count):
             cell = v + row_index(x, i) * self.stride
-            if group.step.flags & ADAPTIVE_NORMALIZED:
+            if group.step.flags & STEP_ADAPTIVE_NORMALIZED:
                 inverse = cell[-1]
             for k in range(self.K + first * self.n_out, self.K + (first + 1) * self.n_out):
                 if cell[k] > 0:
@@ -1147,7 +1148,7 @@ cdef class AdaptiveLearner(Learner):
         cdef double e
         for g in range(first, first + 1 if self.judged else self.n_groups):
             group = &self.groups[g]
-            e = self.rate_factor(group, self.t) if group.step.flags & ADAPTIVE_MIRROR else 0.0
+            e = self.rate_factor(group, self.t) if group.step.flags & STEP_ADAPTIVE_MIRROR else 0.0
             for j in range(self.n_features):
                 for k in range(g * self.n_out, (g + 1) * self.n_out):
                     out[(k - first * self.n_out) * self.n_features + j] = self.read_cell(
@@ -1277,7 +1278,7 @@ cdef class AdaptiveLearner(Learner):
         if not isinstance(alive, int) or not 0 < alive < 1 << len(self._all_steps):
             raise ValueError(f"the saved alive of the linear learner is {alive!r:.60}")
         steps = self._alive_steps(alive)
-        header = any([(<StepSpec> step).step.flags & ADAPTIVE_NORMALIZED for step in steps])
+        header = any([(<StepSpec> step).step.flags & STEP_ADAPTIVE_NORMALIZED for step in steps])
         return judged_schema(self.n_features, self.n_out, self.dtype, normalized=header,
                              n_groups=len(steps), n_candidates=len(self._all_steps),
                              n_predictors=self.n_predictors)
@@ -1346,7 +1347,7 @@ cdef class AdaptiveLearner(Learner):
         if self.groups[g].step.kind == STEP_COIN_BETTING:
             chosen += [self.n_planes - 3, self.n_planes - 2, self.n_planes - 1]
         cells = self._planes()[:, chosen, columns].reshape(self.n_features, -1)
-        if flags & ADAPTIVE_NORMALIZED:
+        if flags & STEP_ADAPTIVE_NORMALIZED:
             cells = np.concatenate([self.cells[:, :1], cells], axis=1)
         return scalars, {"cells": np.ascontiguousarray(cells),
                          "offsets": np.ascontiguousarray(self.offsets[chosen, columns]),

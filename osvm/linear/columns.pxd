@@ -38,12 +38,13 @@ from osvm.linear.step_guard cimport (
     bounded, bounded_sq_norm, clamp_shrink, intercept_step, loss_slope, row_largest, step_fits,
     step_limit, steps_fit,
 )
-from osvm.core.loss cimport LOSS_HINGE, hinge, loss_value_xi, mloss_value_xi
+from osvm.core.loss cimport LOSS_HINGE, loss_hinge, loss_value_xi
+from osvm.core.mloss cimport mloss_value_xi
 from osvm.core.rows cimport OSVM_PREFETCH, row_index, rows_get, rows_prefetch, rows_prefetch_start
 from osvm.core.smat cimport (
     smat_average_dot, smat_axpy, smat_dot_ahead, smat_fold, smat_rescale_column, smat_shrink,
 )
-from osvm.core.smat_step cimport PendingUpdate, smat_flush, smat_step
+from osvm.linear.smat_step cimport PendingUpdate, smat_flush, smat_step
 from osvm.core.step cimport step_next
 from osvm.core.typedefs cimport (
     ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, WEIGHT_F32, Loss, Row, Rows,
@@ -231,7 +232,7 @@ cdef inline double set_losses(const Loss *loss, Py_ssize_t K, const int32_t *own
             value[k] = 0.0 if f[k] <= -1.0 else 1.0 + f[k]
         for m in range(n_own):
             k = own[m]
-            value[k] = hinge(1.0, f[k], 1.0, &xi[k])
+            value[k] = loss_hinge(1.0, f[k], 1.0, &xi[k])
     else:
         for k in range(K):
             xi[k] = 0.0             # marks those that are -1

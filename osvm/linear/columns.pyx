@@ -32,7 +32,7 @@ from osvm.linear.step_guard cimport (
     RunBounds, loss_slope, numbers_bound, rho_at, weight_room,
 )
 from osvm.linear.weights cimport ScaledMatrix
-from osvm.core.row_all cimport row_dot_all
+from osvm._c.row_all cimport row_dot_all
 from osvm.core.rows cimport rows_get
 from osvm.core.smat cimport smat_dot
 from osvm.core.step cimport STEP_BOTTOU, STEP_INVERSE_TIME

@@ -30,6 +30,7 @@
 from libc.math cimport INFINITY, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
+from osvm.core.dual cimport dual_curvature, dual_gap, dual_gradient, dual_projected, dual_step
 from osvm.core.row cimport row_axpy, row_dot, row_dot_ahead
 from osvm.core.rows cimport OSVM_PREFETCH, row_index, row_is_sorted, rows_get, rows_prefetch_start
 from osvm.core.typedefs cimport (
@@ -210,25 +211,14 @@ cdef inline void dual_visit(Dual *p, Py_ssize_t i, const Row *x, const Row *late
             p.n_idle += 1
         return
     m = 1.0 - y * (row_dot_ahead(x, w, later) + p.b)
-    gradient = -m
-    if p.squared:
-        gradient += alpha / (2.0 * U)
-        p.gap += alpha * (alpha / (4.0 * U) - m) + (U * m * m if m > 0.0 else 0.0)
-    else:
-        p.gap += (U - alpha) * m if m > 0.0 else -alpha * m
-    pg = gradient
-    if alpha == 0.0:
-        if gradient > p.upper and p.shrinking:
-            p.idle[i] = 1
-            p.n_idle += 1
-            return
-        pg = min(gradient, 0.0)
-    elif alpha == U and not p.squared:
-        if gradient < p.lower and p.shrinking:
-            p.idle[i] = 1
-            p.n_idle += 1
-            return
-        pg = max(gradient, 0.0)
+    gradient = dual_gradient(m, alpha, U, p.squared)
+    p.gap += dual_gap(m, alpha, U, p.squared)
+    if p.shrinking and ((alpha == 0.0 and gradient > p.upper) or (
+            alpha == U and not p.squared and gradient < p.lower)):
+        p.idle[i] = 1
+        p.n_idle += 1
+        return
+    pg = dual_projected(gradient, alpha, U, p.squared)
     if pg > p.pg_max:
         p.pg_max = pg
     if pg < p.pg_min:
@@ -242,14 +232,8 @@ cdef inline void dual_visit(Dual *p, Py_ssize_t i, const Row *x, const Row *late
     p.quiet[i] = 0
     if p.sq[i] < 0.0:
         p.sq[i] = <float> full_sq_norm(x, p.scratch)
-    q = p.sq[i] + p.bias_sq
-    if p.squared:
-        new = max(alpha - gradient / (q + 0.5 / U), 0.0)
-        q += 0.5 / U
-    elif q > 0.0:
-        new = min(max(alpha - gradient / q, 0.0), U)
-    else:
-        new = U if gradient < 0.0 else 0.0
+    q = dual_curvature(p.sq[i] + p.bias_sq, U, p.squared)
+    new = dual_step(gradient, alpha, q, U, p.squared)
     change = new - alpha
     if not (isfinite(gradient) and isfinite(q)):
         p.bad_row = i
@@ -338,10 +322,9 @@ cdef inline void dual_check_rows(Dual *p, Py_ssize_t start, Py_ssize_t stop, int
         if not isfinite(m):
             p.bad_row = i
             return
-        gradient = -m
+        gradient = dual_gradient(m, alpha, U, p.squared)
         quad = 0.0
         if p.squared:
-            gradient += alpha / (2.0 * U)
             quad = alpha * alpha / (4.0 * U)
             if m > 0.0:
                 c.loss += U * m * m

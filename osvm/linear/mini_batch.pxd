@@ -17,7 +17,7 @@ from osvm.linear.step_guard cimport (
     clamp_shrink, intercept_step, largest_of, row_largest, step_fits, weight_room,
 )
 from osvm.core.row cimport row_axpy
-from osvm.core.row_all cimport row_axpy_all
+from osvm._c.row_all cimport row_axpy_all
 from osvm.core.rows cimport row_index
 from osvm.core.smat cimport smat_shrink
 from osvm.core.step cimport step_next

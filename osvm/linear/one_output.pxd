@@ -27,7 +27,7 @@ from osvm.linear.step_guard cimport (
     clamp_shrink, intercept_step, row_largest, step_fits, step_limit,
 )
 from osvm.core.loss cimport loss_value_xi
-from osvm.core.row cimport (
+from osvm._c.row_loops cimport (
     pairs_axpy, pairs_dot_ahead, sparse_axpy, sparse_axpy_both, sparse_axpy_norm, sparse_dot,
     sparse_dot_ahead,
 )

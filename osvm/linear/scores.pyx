@@ -37,9 +37,10 @@ from osvm._input.schema import ArrayField, AtMost
 from osvm._input.rows cimport RowSource
 from osvm._input.scan cimport indptr_sound
 from osvm.linear.learner cimport SGDLearner
-from osvm.core.loss cimport LOSS_HINGE, loss_is_multi, loss_value, mloss_value_xi
-from osvm.core.row cimport sparse_dot_ahead
+from osvm.core.loss cimport LOSS_HINGE, loss_is_multi, loss_value
+from osvm.core.mloss cimport mloss_value_xi
 from osvm.core.rows cimport rows_get
+from osvm._c.row_loops cimport sparse_dot_ahead
 from osvm.core.typedefs cimport (
     ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, WEIGHT_F32, Loss, Row, Rows, SMat, SVec, float32_t,
     float64_t, index_t, value_t, weight_t,

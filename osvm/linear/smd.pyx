@@ -43,11 +43,12 @@ from osvm._input.rows cimport RowSource
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm.linear.model cimport AHEAD, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, pointer
 from osvm.linear.weights import ScaledMatrix, ScaledVector
-from osvm.core.loss cimport loss_curvature, loss_value_xi, mloss_curvature_times, mloss_value_xi
+from osvm.core.loss cimport loss_curvature, loss_value_xi
+from osvm.core.mloss cimport mloss_curvature_times, mloss_value_xi
 from osvm.core.row cimport row_axpy
-from osvm.core.rows cimport columns_increase, row_index, row_value, rows_get, rows_prefetch
-from osvm.core.step cimport smd_factor, step_clip
-from osvm.core.typedefs cimport ROW_F32_I32, ROW_F64_I32, Row, float32_t, float64_t, weight_t
+from osvm.core.rows cimport row_index, row_is_sorted, row_value, rows_get, rows_prefetch
+from osvm.core.step cimport step_smd_factor, step_clip
+from osvm.core.typedefs cimport Row, float32_t, float64_t, weight_t
 
 cdef enum:
     TABLE = 256             # powers of decay kept ready
@@ -144,7 +145,7 @@ cdef class MetaLearner:
                 value = self.score[k] - self.score[k]   # NaN
         if self.fit_intercept:
             for k in range(self.n_out):
-                eta = self.eta_b[k] * smd_factor(self.step.mu, self.xi[k] * self.z_b[k])
+                eta = self.eta_b[k] * step_smd_factor(self.step.mu, self.xi[k] * self.z_b[k])
                 # the offset's step, before anything has changed
                 if not (eta + fabs(self.b[k]) + fabs(self.z_b[k])
                         + 2.0 * eta * fabs(self.xi[k]) < LARGEST):
@@ -166,7 +167,7 @@ cdef class MetaLearner:
         cdef Py_ssize_t k
         cdef double eta
         for k in range(self.n_out):
-            eta = self.eta_b[k] * smd_factor(self.step.mu, self.xi[k] * self.z_b[k])
+            eta = self.eta_b[k] * step_smd_factor(self.step.mu, self.xi[k] * self.z_b[k])
             if eta < self.step.eta_min:
                 eta = self.step.eta_min
             self.eta_b[k] = eta
@@ -429,7 +430,7 @@ cdef class SMDLearner(MetaLearner):
         if not self.rest:
             while k > 0.0 and (w[0] != 0.0 or z[0] != 0.0):
                 g = self.reg * w[0]
-                eta[0] = step_clip(&self.step, eta[0] * smd_factor(self.step.mu, g * z[0]))
+                eta[0] = step_clip(&self.step, eta[0] * step_smd_factor(self.step.mu, g * z[0]))
                 z[0] = decay * z[0] - eta[0] * (g + decay * self.reg * z[0])
                 w[0] -= eta[0] * g
                 k -= 1.0
@@ -454,19 +455,11 @@ cdef class SMDLearner(MetaLearner):
         return self.learn_row(x, target, label, c, value, eta_used, <float64_t *> self.w,
                               <float64_t *> self.trace, <float64_t *> self.etas)
 
-    cdef bint is_plain(self, const Row *x) noexcept nogil:
-        """No column can repeat."""
-        if x.indices == NULL:
-            return True
-        if x.kind == ROW_F32_I32 or x.kind == ROW_F64_I32:
-            return columns_increase(<const int32_t *> x.indices, x.count)
-        return columns_increase(<const int64_t *> x.indices, x.count)
-
     cdef int learn_row(self, const Row *x, double target, Py_ssize_t label, double c,
                        double *value, double *eta_used, weight_t *w, weight_t *z,
                        weight_t *eta) noexcept nogil:
         cdef Py_ssize_t i, j, k, at, K = self.n_out, n_visited = 0
-        cdef bint plain = self.is_plain(x)
+        cdef bint plain = row_is_sorted(x)
         cdef double v, w_now, z_now, eta_now, g, step, reg = self.reg, decay = self.step.decay
         cdef double eta_sum = 0.0, largest = 0.0, xi_largest = 0.0
         for k in range(K):
@@ -513,7 +506,7 @@ cdef class SMDLearner(MetaLearner):
                 w_now, z_now, eta_now = w[at], z[at], eta[at]
                 self.catch_up(self.t - self.stamp[j], &eta_now, &w_now, &z_now)
                 g = reg * w_now + self.xi[k] * v
-                step = step_clip(&self.step, eta_now * smd_factor(self.step.mu, g * z_now))
+                step = step_clip(&self.step, eta_now * step_smd_factor(self.step.mu, g * z_now))
                 eta[at] = <weight_t> step
                 step = eta[at]
                 eta_sum += step

@@ -44,7 +44,7 @@ from osvm._input.rows cimport RowSource
 from osvm.linear.weights cimport SCRATCH, ScaledMatrix, ScaledVector
 from osvm.core.rows cimport row_index, rows_get
 from osvm.core.smat cimport smat_axpy, smat_dot, smat_shrink
-from osvm.core.step cimport smd_factor, step_clip
+from osvm.core.step cimport step_smd_factor, step_clip
 from osvm.core.svec cimport svec_axpy, svec_dot, svec_shrink
 from osvm.core.typedefs cimport WEIGHT_F32, Row, SMat, SVec, float32_t, float64_t, weight_t
 
@@ -166,7 +166,7 @@ cdef class SVMDLearner(MetaLearner):
         gv = reg * self.pi
         for k in range(K):
             gv += xi[k] * z[k]
-        eta = step_clip(&self.step, self.step.eta * smd_factor(self.step.mu, gv))
+        eta = step_clip(&self.step, self.step.eta * step_smd_factor(self.step.mu, gv))
         if not (isfinite(value[0]) and isfinite(gv) and isfinite(eta)):
             return META_NOT_FINITE
         self.find_chi(target, label, c)

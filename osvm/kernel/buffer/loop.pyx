@@ -20,24 +20,24 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, exp, fabs
 from libc.stdint cimport int32_t
 
-from osvm.kernel.buffer.buffer cimport N_VICTIMS, Buffer, kappa_dot, kappa_times, read_real
-from osvm.kernel.buffer.expansion cimport (
-    buffer_average, buffer_insert, buffer_shrink, sums_fill,
+from osvm._c.buffer cimport kappa_dot, kappa_times
+from osvm._c.engine cimport engine_average
+from osvm._c.structs cimport Buffer
+from osvm.core.expansion cimport (
+    STATUS_OK, expansion_insert, expansion_load, expansion_release, expansion_resum,
+    expansion_score, expansion_shrink, expansion_trace_insert, expansion_trace_score,
+    expansion_trace_shrink,
 )
-from osvm.kernel.buffer.merging cimport longest_union
-from osvm._parts.kernel_blocks cimport tile_load_rows
-from osvm._parts.kernel_store cimport grow, tile_release
 from osvm.kernel.buffer.state cimport KernelState
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.core.kernel cimport kernel_uses_dots
 from osvm.core.loss cimport (
     LOSS_GRAPH_HINGE, loss_curvature_margin, loss_is_multi, loss_value_xi_margin,
-    mloss_curvature_times, mloss_value_xi,
 )
-from osvm.core.rows cimport rows_get
-from osvm.core.step cimport STEP_SMD, smd_factor, step_clip, step_eta
-from osvm.core.typedefs cimport Loss, Row, Rows, Step
+from osvm.core.mloss cimport mloss_curvature_times, mloss_value_xi
+from osvm.core.step cimport STEP_SMD, step_smd_factor, step_clip, step_eta
+from osvm.core.typedefs cimport Loss, Rows, Step
 
 cdef enum Status:
     DONE = 0
@@ -146,27 +146,12 @@ cdef bint is_close_call(const Learner *l, Py_ssize_t K, const double *score,
     return top - second <= size or worst - next_worst <= size
 
 
-cdef void sum_anew(Buffer *buf, Py_ssize_t t) noexcept nogil:
-    """The sums of A of column t, from the slots in their order."""
-    cdef Py_ssize_t s, k, K = buf.K, n = buf.block.n
-    cdef double value
-    for k in range(K):
-        buf.block.fa[k * n + t] = 0.0
-    for s in range(buf.store.n):
-        value = read_real(buf.block.kv, buf.store.f64, s * n + t)
-        for k in range(K):
-            buf.block.fa[k * n + t] += buf.A[s * K + k] * value
-
-
 cdef double read_scores(const Learner *l, Buffer *buf, Py_ssize_t t, double *f,
                         double *score) noexcept nogil:
     """f and the scores of column t, and the sum of these."""
-    cdef Py_ssize_t k, K = buf.K, n = buf.block.n
-    cdef double *alpha = l.work + 3 * K
+    cdef Py_ssize_t k, K = buf.f.n_out
     cdef double total = 0.0
-    for k in range(K):
-        alpha[k] = buf.a * buf.block.fa[k * n + t]
-    kappa_times(buf.kappa, K, alpha, f)
+    expansion_score(&buf.f, t, f)
     for k in range(K):
         score[k] = f[k] + l.b[k]
         total += score[k]
@@ -180,12 +165,12 @@ cdef bint can_step_offset(const Learner *l, Py_ssize_t K, const double *xi, doub
     cdef double step, total = 0.0
     if l.offset:
         for k in range(K):
-            step = l.eta_b[k] * smd_factor(l.mu, xi[k] * l.z_b[k]) if l.smd else eta
+            step = l.eta_b[k] * step_smd_factor(l.mu, xi[k] * l.z_b[k]) if l.smd else eta
             total += fabs(step) + fabs(l.b[k]) + fabs(l.z_b[k]) + 2.0 * fabs(step * xi[k])
     if l.nu_trick:
         step = eta
         if l.smd:
-            step = l.eta_epsilon * smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)
+            step = l.eta_epsilon * step_smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)
         step *= l.epsilon * pull
         total += l.epsilon * exp(step) + fabs(l.z_epsilon) + fabs(step * (1.0 + l.z_epsilon))
     return total < LARGEST      # not NaN, and not infinite after any number of steps
@@ -194,7 +179,7 @@ cdef bint can_step_offset(const Learner *l, Py_ssize_t K, const double *xi, doub
 cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize_t label,
                    double target, double weight) noexcept nogil:
     """Example in column t of the block, the i-th of this run."""
-    cdef Py_ssize_t k, K = buf.K, n = buf.block.n
+    cdef Py_ssize_t k, K = buf.f.n_out
     cdef double *f = l.work             # f(x), without the offset
     cdef double *z = l.work + K         # z(x)
     cdef double *score = l.work + 2 * K
@@ -207,15 +192,14 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     cdef double k_self = buf.tile.k_self[t]
     cdef double reg = l.reg, decay = l.decay, xi_f = 0.0, chi_f = 0.0, total
     cdef bint any_xi = False
+    cdef int status
     # prediction and loss
     total = read_scores(l, buf, t, f, score)
     if is_close_call(l, K, score, label):
-        sum_anew(buf, t)
+        expansion_resum(&buf.f, t)
         total = read_scores(l, buf, t, f, score)
     if buf.trace:
-        for k in range(K):
-            chi[k] = buf.p * buf.block.fa[k * n + t] + buf.q * buf.block.fb[k * n + t]
-        kappa_times(buf.kappa, K, chi, z)
+        expansion_trace_score(&buf.f, t, z)
     y = target
     if l.task == TASK_CLASSIFY:
         y = 1.0 if label == 1 else -1.0
@@ -235,10 +219,10 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     error = count_error(l, K, score, label, target, &prediction)
     # step size
     if l.smd:
-        gv = reg * buf.pi                                                   # (48)
+        gv = reg * buf.f.inner                                                   # (48)
         for k in range(K):
             gv += xi[k] * z[k]
-        eta = step_clip(l.step, l.eta * smd_factor(l.mu, gv))               # (36)
+        eta = step_clip(l.step, l.eta * step_smd_factor(l.mu, gv))               # (36)
         if eta > l.cap:
             eta = l.cap
         if not (eta - eta == 0.0):
@@ -264,40 +248,47 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
             bend[k] = xi[k] + decay * chi[k]
             chi_f += chi[k] * f[k]
         # inner products, all with the old f and z
-        fg = reg * buf.sq_f + xi_f                                          # (51)
-        fz = dec * decay * buf.pi - eta * fg - eta * decay * chi_f          # (50)
-        kappa_times(buf.kappa, K, bend, z_new)
+        fg = reg * buf.f.sq_norm + xi_f                                          # (51)
+        fz = dec * decay * buf.f.inner - eta * fg - eta * decay * chi_f          # (50)
+        kappa_times(buf.f.kappa, K, bend, z_new)
         for k in range(K):
             z_new[k] = dec * decay * z[k] - eta * (reg * f[k] + k_self * z_new[k])
         pi = dec * fz                                                       # (49)
         for k in range(K):
             pi -= eta * xi[k] * z_new[k]
-        sq_f = (dec * dec * buf.sq_f - 2.0 * eta * dec * xi_f               # (52)
-                + eta * eta * k_self * kappa_dot(buf.kappa, K, xi, xi))
+        sq_f = (dec * dec * buf.f.sq_norm - 2.0 * eta * dec * xi_f               # (52)
+                + eta * eta * k_self * kappa_dot(buf.f.kappa, K, xi, xi))
         if not (pi + sq_f - (pi + sq_f) == 0.0):
             return NOT_FINITE
-        buf.pi = pi
-        buf.sq_f = sq_f
+        buf.f.inner = pi
+        buf.f.sq_norm = sq_f
     # the expansion (35), (45)
-    buffer_shrink(buf, dec, decay, eta * reg)
+    if l.smd:
+        expansion_trace_shrink(&buf.f, dec, decay, eta * reg)
+    else:
+        expansion_shrink(&buf.f, dec)
     if any_xi:
         for k in range(K):
             add[k] = -eta * xi[k]
-            bend[k] = -eta * bend[k] if l.smd else 0.0
-        if buffer_insert(buf, t, add, bend) < 0:
+            bend[k] = -eta * bend[k]
+        if l.smd:
+            status = expansion_trace_insert(&buf.f, t, add, bend)
+        else:
+            status = expansion_insert(&buf.f, t, add)
+        if status != STATUS_OK:
             return NO_MEMORY
     # offset and margin
     if l.offset:
         for k in range(K):
             if l.smd:
-                l.eta_b[k] *= smd_factor(l.mu, xi[k] * l.z_b[k])            # (54)
+                l.eta_b[k] *= step_smd_factor(l.mu, xi[k] * l.z_b[k])            # (54)
             else:
                 l.eta_b[k] = eta
             l.b[k] -= l.eta_b[k] * xi[k]                                    # (53)
             l.z_b[k] = decay * l.z_b[k] - l.eta_b[k] * xi[k]                # (55)
     if l.nu_trick:
         if l.smd:
-            l.eta_epsilon *= smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)  # (60)
+            l.eta_epsilon *= step_smd_factor(l.mu, -l.z_epsilon * l.epsilon * pull)  # (60)
         else:
             l.eta_epsilon = eta
         old = l.epsilon
@@ -308,7 +299,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     if buf.average:
         # Shamir, Zhang (ICML 2013): the last quarter of the steps, about
         rho = 4.0 / (l.t - l.average_from + 3.0)
-        buffer_average(buf, rho)
+        engine_average(buf, rho)
         for k in range(K):
             l.b_mean[k] += rho * (l.b[k] - l.b_mean[k])
         l.b_mean[K] += rho * (l.epsilon - l.b_mean[K])
@@ -330,12 +321,10 @@ cdef int learn_block(Learner *l, Buffer *buf, const Rows *rows, const Py_ssize_t
                      const double *targets, const double *weights, Py_ssize_t record,
                      Py_ssize_t *done) noexcept nogil:
     """Examples first .. first + n - 1 of the order; `done` counts those learnt."""
-    cdef Py_ssize_t t, i, room = n if n > N_VICTIMS else N_VICTIMS
+    cdef Py_ssize_t t, i
     cdef int status = NO_MEMORY
     done[0] = 0
-    if (grow(&buf.column, &buf.column_room, room * sizeof(double))
-            and tile_load_rows(&buf.store, &buf.tile, rows, order, first, n, first_id) == 0
-            and sums_fill(buf, &buf.tile, &buf.block) == 0):
+    if expansion_load(&buf.f, rows, order, first, n, first_id) == STATUS_OK:
         status = DONE
         for t in range(n):
             i = first + t if order == NULL else order[first + t]
@@ -345,8 +334,7 @@ cdef int learn_block(Learner *l, Buffer *buf, const Rows *rows, const Py_ssize_t
             if status != DONE:
                 break
             done[0] += 1
-    tile_release(&buf.store, &buf.tile)
-    buf.block.n = 0
+    expansion_release(&buf.f)
     return status
 
 
@@ -401,8 +389,8 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
         A score overflowed; `args[1]` is the row.  Examples before it were learnt.
     """
     cdef Learner l
-    cdef Buffer *buf = &state.buf
-    cdef Py_ssize_t n, i = start, m, done = 0, nnz, k
+    cdef Buffer *buf = state.buf
+    cdef Py_ssize_t n, i = start, m, done = 0
     cdef int status = DONE
     cdef const int32_t[::1] label_view
     cdef const double[::1] target_view, weight_view
@@ -413,7 +401,6 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     cdef const double *targets_ = NULL
     cdef const double *weights_ = NULL
     cdef const Py_ssize_t *order_ = NULL
-    cdef Row row
 
     n = X.n_rows
     if order is not None:
@@ -433,7 +420,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     if weights is not None:
         weight_view = weights
         weights_ = &weight_view[0]
-    if loss.loss.kind == LOSS_GRAPH_HINGE and loss.loss.n_labels != buf.K:
+    if loss.loss.kind == LOSS_GRAPH_HINGE and loss.loss.n_labels != buf.f.n_out:
         raise ValueError("the taxonomy's distances do not match the number of outputs")
     l.loss = &loss.loss
     l.step = &step.step
@@ -452,7 +439,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     l.decay = step.step.decay
     l.t, l.eta, l.errors, l.loss_sum = state.t, state.eta, state.errors, state.loss_sum
     l.epsilon, l.eta_epsilon, l.z_epsilon = state.epsilon, state.eta_epsilon, state.z_epsilon
-    l.b, l.eta_b, l.z_b, l.work = state.b, state.eta_b, state.z_b, buf.work + 8 * buf.K
+    l.b, l.eta_b, l.z_b, l.work = state.b, state.eta_b, state.z_b, buf.work + 8 * buf.f.n_out
     l.b_mean, l.average_from = state.b_mean, state.average_from
     l.h_eta = l.h_loss = l.h_error = l.h_epsilon = l.h_prediction = NULL
     l.h_support = NULL
@@ -468,12 +455,6 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     try:
         while i < stop and status == DONE:
             m = choose_block(buf, stop - i, block)
-            nnz = 0
-            if buf.store.sparse:
-                for k in range(m):
-                    rows_get(&X.rows, i + k if order_ == NULL else order_[i + k], &row)
-                    nnz += longest_union(row.count)  # what a row of this length may grow to
-            state.reserve(buf.store.n + m, nnz)
             with nogil:
                 status = learn_block(&l, buf, &X.rows, order_, i, m, first_id, labels_, targets_,
                                      weights_, record + i - start, &done)

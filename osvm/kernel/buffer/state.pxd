@@ -1,11 +1,10 @@
 # Owner of a kernel machine's memory.  See state.pyx.
-from osvm.kernel.buffer.buffer cimport Buffer
+from osvm._c.structs cimport Buffer
 from osvm._parts.compiled cimport KernelSpec
 
 cdef class KernelState:
-    cdef Buffer buf
+    cdef Buffer *buf
     cdef readonly KernelSpec kernel
-    cdef dict _arrays               # what the pointers of `buf` point at
     cdef readonly object label_kernel
     cdef readonly object intercept, eta_intercept, z_intercept  # b, its step sizes and trace
     cdef double *b                  # the same arrays
@@ -21,5 +20,4 @@ cdef class KernelState:
     cdef public double errors       # of test-then-train
     cdef public double loss_sum
     cdef int _set_means(self, object means) except -1
-    cdef int reserve(self, Py_ssize_t slots, Py_ssize_t entries) except -1
     cdef void _point(self)

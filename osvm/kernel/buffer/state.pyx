@@ -1,7 +1,7 @@
 """Owner of a kernel machine's memory: buffer, coefficients, offset, step sizes.
 
-Everything that learning changes is here, in numpy arrays that the compiled loop reads
-through pointers; memory grows between blocks only, with the GIL.
+Everything that learning changes is here: the expansion of `osvm/core/expansion.pxd`, and the
+offset and its step sizes in numpy arrays.
 
 Invariants
 - `get_state` gives everything: a machine made from it goes on bit for bit the same.  It
@@ -12,39 +12,34 @@ Invariants
 """
 import numpy as np
 
-from libc.stdint cimport int32_t
-from libc.stdlib cimport free
-from libc.string cimport memset
+from cpython.buffer cimport PyBUF_WRITE
+from cpython.memoryview cimport PyMemoryView_FromMemory
 
 from osvm._input.schema import buffer_schema, row_squares
 
-from osvm.kernel.buffer.buffer cimport N_VICTIMS, Buffer, Sums, kappa_times
-from osvm.kernel.buffer.eviction cimport (
-    EVICT_CHANGE, EVICT_COEFFICIENT, EVICT_MERGE, EVICT_OLDEST, EVICT_PROJECT, EVICT_TERM,
-    slot_size,
+from osvm._c.engine cimport (
+    engine_fold_beta, engine_measure, engine_merge_share, engine_merge_tables, engine_reserve,
+    engine_reserve_victims, engine_set_outputs,
 )
-from osvm.kernel.buffer.expansion cimport fold_beta, sums_fill, sums_free, sums_reserve
-from osvm.kernel.buffer.merging cimport TABLE_K, TABLE_M, look_up
-from osvm._parts.kernel_blocks cimport tile_load_rows
-from osvm._parts.kernel_store cimport Tile, tile_free, tile_release
-from osvm._parts.compiled cimport KernelSpec
+from osvm._c.merging cimport TABLE_K, TABLE_M
+from osvm._c.structs cimport N_VICTIMS, Buffer
 from osvm._input.rows cimport RowSource
+from osvm._parts.compiled cimport KernelSpec
+from osvm.core.expansion cimport (
+    EXPANSION_CHANGE, EXPANSION_COEFFICIENT, EXPANSION_F64, EXPANSION_MERGE, EXPANSION_OLDEST,
+    EXPANSION_PROJECT, EXPANSION_SPARSE, EXPANSION_TERM, EXPANSION_TRACE, STATUS_NO_MEMORY,
+    STATUS_OK, Expansion, expansion_free, expansion_new, expansion_scores, expansion_trace_scores,
+)
 from osvm.core.kernel cimport KERNEL_PRECOMPUTED
 
-cdef enum:
-    SCRATCH = 64        # outputs whose scores lie on the stack of one that reads
-
 EVICTIONS = {
-    "fifo": EVICT_OLDEST,
-    "coefficient": EVICT_COEFFICIENT,
-    "term": EVICT_TERM,
-    "change": EVICT_CHANGE,
-    "merge": EVICT_MERGE,
-    "project": EVICT_PROJECT,
+    "fifo": EXPANSION_OLDEST,
+    "coefficient": EXPANSION_COEFFICIENT,
+    "term": EXPANSION_TERM,
+    "change": EXPANSION_CHANGE,
+    "merge": EXPANSION_MERGE,
+    "project": EXPANSION_PROJECT,
 }
-
-cdef enum:
-    PREDICT_BLOCK = 128
 
 _PER_SLOT = ("X", "start", "length", "sq", "k_self", "ids", "A", "B", "birth", "size", "row_sq")
 _LEARNER = ("t", "eta", "epsilon", "eta_epsilon", "z_epsilon", "errors", "loss_sum")
@@ -71,89 +66,26 @@ cdef class KernelState:
     def __cinit__(self, KernelSpec kernel, Py_ssize_t n_features, Py_ssize_t n_outputs, *,
                   bint float64, bint sparse, Py_ssize_t budget=-1, eviction="fifo",
                   bint trace=False, label_kernel=None):
-        cdef double[:, :, ::1] tables
-        memset(&self.buf, 0, sizeof(self.buf))
+        cdef int flags = ((EXPANSION_F64 if float64 else 0) | (EXPANSION_SPARSE if sparse else 0)
+                          | (EXPANSION_TRACE if trace else 0))
         self.kernel = kernel
-        self.buf.store.kernel = &kernel.kernel
-        self.buf.store.f64 = float64
-        self.buf.store.sparse = sparse
-        self.buf.store.d = n_features
-        self.buf.K = n_outputs
-        self.buf.budget = budget
-        self.buf.eviction = EVICTIONS[eviction]
-        self.buf.trace = trace
-        if self.buf.eviction == EVICT_MERGE:
-            tables = merge_tables()
-            self.buf.tables = &tables[0, 0, 0]
-        self.buf.a = self.buf.q = 1.0
-        self.buf.clean_b = True
+        self.buf = <Buffer *> expansion_new(&kernel.kernel, n_features, n_outputs, budget,
+                                            EVICTIONS[eviction], flags)
+        if self.buf == NULL:
+            raise MemoryError("no memory for a kernel machine")
         self.intercept = np.zeros(n_outputs)
         self.eta_intercept = np.zeros(n_outputs)
         self.z_intercept = np.zeros(n_outputs)
         self.epsilon = 1.0
-        real = np.float64 if float64 else np.float32
-        d = 0 if sparse else n_features
-        self._arrays = {
-            "X": np.empty((0, d), real), "values": np.empty(0, real),
-            "columns": np.empty(0, np.int32), "start": np.empty(0, np.intp),
-            "length": np.empty(0, np.intp), "sq": np.empty(0, real), "k_self": np.empty(0),
-            "ids": np.empty(0, np.intp), "A": np.empty((0, n_outputs)),
-            "B": np.empty((0, n_outputs)), "birth": np.empty(0, np.intp), "size": np.empty(0),
-            "row_sq": np.empty(0), "victim_of": np.empty(0, np.int32),
-            "victim_slot": np.full(N_VICTIMS, -1, np.intp), "work": np.empty(16 * n_outputs),
-        }
         self.set_label_kernel(label_kernel)
         self._point()
 
     def __dealloc__(self):
-        tile_free(&self.buf.tile)
-        tile_free(&self.buf.victim_tile)
-        sums_free(&self.buf.block)
-        sums_free(&self.buf.victims)
-        free(self.buf.column)
+        expansion_free(<Expansion *> self.buf)
 
     cdef void _point(self):
-        """Give the struct the addresses of the arrays."""
-        cdef dict a = self._arrays
-        cdef Py_ssize_t address
-
-        def where(name):
-            return a[name].ctypes.data
-
-        address = where("X")
-        self.buf.store.X = <void *> address
-        address = where("values")
-        self.buf.store.values = <void *> address
-        address = where("columns")
-        self.buf.store.columns = <int32_t *> address
-        address = where("start")
-        self.buf.store.start = <Py_ssize_t *> address
-        address = where("length")
-        self.buf.store.length = <Py_ssize_t *> address
-        address = where("sq")
-        self.buf.store.sq = <void *> address
-        address = where("k_self")
-        self.buf.store.k_self = <double *> address
-        address = where("ids")
-        self.buf.store.ids = <Py_ssize_t *> address
-        address = where("A")
-        self.buf.A = <double *> address
-        address = where("B")
-        self.buf.B = <double *> address
-        address = where("birth")
-        self.buf.birth = <Py_ssize_t *> address
-        address = where("size")
-        self.buf.size = <double *> address
-        address = where("row_sq")
-        self.buf.row_sq = <double *> address
-        address = where("victim_of")
-        self.buf.victim_of = <int32_t *> address
-        address = where("victim_slot")
-        self.buf.victim_slot = <Py_ssize_t *> address
-        address = where("work")
-        self.buf.work = <double *> address
-        self.buf.capacity = len(a["k_self"])
-        address = self.intercept.ctypes.data
+        """Give the loop the addresses of the offset's arrays."""
+        cdef Py_ssize_t address = self.intercept.ctypes.data
         self.b = <double *> address
         address = self.eta_intercept.ctypes.data
         self.eta_b = <double *> address
@@ -162,59 +94,51 @@ cdef class KernelState:
 
     # -------------------------------------------------------------- memory
 
-    cdef int reserve(self, Py_ssize_t slots, Py_ssize_t entries) except -1:
-        """Room for `slots` slots in all (the budget at most) and `entries` more entries."""
-        cdef dict a = self._arrays
-        cdef Py_ssize_t n = self.buf.store.n
-        cdef bint moved = False
-        if self.buf.budget >= 0 and slots > self.buf.budget:
-            slots = self.buf.budget
-        if slots > self.buf.capacity:
-            slots = max(slots, min(2 * self.buf.capacity,
-                                   self.buf.budget if self.buf.budget >= 0 else 1 << 62))
-            for name in (*_PER_SLOT, "victim_of"):
-                old = a[name]
-                new = np.zeros((slots, *old.shape[1:]), old.dtype)
-                new[:n] = old[:n]
-                a[name] = new
-            moved = True
-        if self.buf.store.sparse and self.buf.store.end + entries > len(a["values"]):
-            self._pack(entries)
-            moved = True
-        if moved:
-            self._point()
-        return 0
+    def _slots(self, name):
+        """What the slots in use have of an array: a view of memory that may move later."""
+        cdef Py_ssize_t n = self.buf.store.n, K = self.buf.f.n_out, d = self.buf.store.d
+        real = np.float64 if self.buf.store.f64 else np.float32
+        if name == "X":
+            if self.buf.store.sparse:
+                return np.empty((n, 0), real)
+            return view(self.buf.store.X, n * d, real).reshape(n, d)
+        if name == "A":
+            return view(self.buf.f.coef, n * K, np.float64).reshape(n, K)
+        if name == "B":
+            return view(self.buf.B, n * K, np.float64).reshape(n, K)
+        if name == "sq":
+            return view(self.buf.store.sq, n, real)
+        if name == "k_self":
+            return view(self.buf.store.k_self, n, np.float64)
+        if name == "size":
+            return view(self.buf.size, n, np.float64)
+        if name == "row_sq":
+            return view(self.buf.row_sq, n, np.float64)
+        return view(<void *> self.buf.store.start if name == "start" else
+                    <void *> self.buf.store.length if name == "length" else
+                    <void *> self.buf.store.ids if name == "ids" else
+                    <void *> self.buf.f.birth, n, np.intp)
 
-    def _pack(self, entries):
-        """Copy the live entries to the front of an arena with room for `entries` more."""
-        cdef Py_ssize_t n = self.buf.store.n
-        a = self._arrays
-        start, length = a["start"][:n], a["length"][:n]
-        live = int(length.sum())
-        values = np.empty(live + max(live, entries), a["values"].dtype)
-        columns = np.empty(len(values), np.int32)
-        order = np.argsort(start, kind="stable")
-        ends = np.cumsum(length[order])
-        where = np.repeat(start[order] - (ends - length[order]), length[order]) + np.arange(live)
-        values[:live] = a["values"][where]
-        columns[:live] = a["columns"][where]
-        start[order] = ends - length[order]
-        a["values"], a["columns"] = values, columns
-        self.buf.store.end = live
+    def _entries(self):
+        """Values and columns of the sparse rows, as the arena has them."""
+        cdef Py_ssize_t count = self.buf.store.end
+        return (view(self.buf.store.values, count,
+                     np.float64 if self.buf.store.f64 else np.float32),
+                view(self.buf.store.columns, count, np.int32))
 
     def set_label_kernel(self, label_kernel):
         """Another label kernel; `refresh` must follow where there are rows already."""
         cdef double[:, ::1] kappa
         if label_kernel is None:
             self.label_kernel = None
-            self.buf.kappa = NULL
+            self.buf.f.kappa = NULL
             return
         self.label_kernel = np.array(label_kernel, dtype=np.float64, order="C")
-        if self.label_kernel.shape != (self.buf.K, self.buf.K):
-            raise ValueError(f"the label kernel must be {self.buf.K} x {self.buf.K}, got shape "
-                             f"{self.label_kernel.shape}")
+        if self.label_kernel.shape != (self.buf.f.n_out, self.buf.f.n_out):
+            raise ValueError(f"the label kernel must be {self.buf.f.n_out} x {self.buf.f.n_out}, "
+                             f"got shape {self.label_kernel.shape}")
         kappa = self.label_kernel
-        self.buf.kappa = &kappa[0, 0]
+        self.buf.f.kappa = &kappa[0, 0]
 
     def grow_outputs(self, transfer, label_kernel, double eta_intercept):
         """Go from K to K' outputs: coefficients times the K x K' matrix `transfer`.
@@ -225,10 +149,9 @@ cdef class KernelState:
         """
         cdef Py_ssize_t K = transfer.shape[1]
         # labels in another order have the inner products they had
-        plain = self.buf.K == K or (self.label_kernel is None and label_kernel is None)
+        plain = self.buf.f.n_out == K or (self.label_kernel is None and label_kernel is None)
         fresh = ~np.any(transfer != 0, axis=0)
-        for name in ("A", "B"):
-            self._arrays[name] = np.ascontiguousarray(self._arrays[name] @ transfer)
+        grown = {name: self._slots(name) @ transfer for name in ("A", "B")}
         for name in ("intercept", "z_intercept"):
             setattr_(self, name, getattr(self, name) @ transfer)
         if self.buf.average:
@@ -236,14 +159,15 @@ cdef class KernelState:
         steps = self.eta_intercept @ np.abs(transfer)
         steps[fresh] = eta_intercept
         self.eta_intercept = steps
-        self._arrays["work"] = np.empty(16 * K)
-        if self.buf.K == 1 and K > 1:  # f becomes (-f, f)
-            self.buf.sq_f *= 2.0
-            self.buf.pi *= 2.0
-            if self.buf.eviction != EVICT_OLDEST:
-                self._arrays["size"] *= 2.0
-        self.buf.K = K
-        self.buf.n_victims = 0
+        if self.buf.f.n_out == 1 and K > 1:  # f becomes (-f, f)
+            self.buf.f.sq_norm *= 2.0
+            self.buf.f.inner *= 2.0
+            if self.buf.eviction != EXPANSION_OLDEST:
+                self._slots("size")[:] *= 2.0
+        if engine_set_outputs(self.buf, K) != STATUS_OK:
+            raise MemoryError("no memory for more outputs")
+        for name in grown:
+            self._slots(name)[:] = grown[name]
         self.set_label_kernel(label_kernel)
         self._point()
         if not plain:
@@ -282,8 +206,8 @@ cdef class KernelState:
             raise ValueError("a machine with a trace cannot average")
         self._set_means(np.append(self.intercept, self.epsilon))
         self.average_from = self.t
-        self._arrays["B"][:] = 0.0
-        self.buf.p, self.buf.q, self.buf.average = self.buf.a, 1.0, True
+        self._slots("B")[:] = 0.0
+        self.buf.p, self.buf.q, self.buf.average = self.buf.f.scale, 1.0, True
 
     cdef int _set_means(self, object means) except -1:
         cdef double[::1] view = means
@@ -294,35 +218,31 @@ cdef class KernelState:
     def end_average(self):
         """f, offset and margin become their means."""
         self.buf.average = False
-        n = self.buf.store.n
-        fold_beta(&self.buf, False)
-        self._arrays["A"][:n] = self._arrays["B"][:n]
-        self.buf.a = 1.0
+        engine_fold_beta(self.buf)
+        self._slots("A")[:] = self._slots("B")
+        self.buf.f.scale = 1.0
         self.intercept[:] = self._means[:-1]
         self.epsilon = self._means[-1]
         self.buf.n_victims = 0
-        for s in range(n):
-            self.buf.size[s] = slot_size(&self.buf, s)
-        self._arrays["B"][:] = 0.0
+        engine_measure(self.buf)
+        self._slots("B")[:] = 0.0
         self.buf.p, self.buf.q = 0.0, 1.0
         self.buf.clean_b = True
 
     def refresh(self):
         """Compute ||f||^2, <f, z> and the sizes of the terms from the rows in the buffer."""
-        cdef Py_ssize_t s, n = self.buf.store.n
         self.buf.n_victims = 0
-        if n == 0:
+        if self.buf.store.n == 0:
             return
-        for s in range(n):
-            self.buf.size[s] = slot_size(&self.buf, s)
+        engine_measure(self.buf)
         if not self.buf.trace:
             return
         rows = self.support_vectors()
         source = (RowSource.csr(rows.data, rows.indices, rows.indptr, rows.shape[1])
                   if self.buf.store.sparse else RowSource.dense(rows))
         alpha = self.alpha()
-        self.buf.sq_f = max(0.0, np.sum(alpha * (self.decision(source) - self.intercept)))
-        self.buf.pi = np.sum(alpha * self.decision(source, True))
+        self.buf.f.sq_norm = max(0.0, np.sum(alpha * (self.decision(source) - self.intercept)))
+        self.buf.f.inner = np.sum(alpha * self.decision(source, True))
 
     # -------------------------------------------------------------- reading
 
@@ -332,7 +252,7 @@ cdef class KernelState:
 
     @property
     def n_outputs(self):
-        return self.buf.K
+        return self.buf.f.n_out
 
     @property
     def n_features(self):
@@ -340,7 +260,7 @@ cdef class KernelState:
 
     @property
     def budget(self):
-        return self.buf.budget
+        return self.buf.f.budget
 
     @property
     def eviction(self):
@@ -361,41 +281,41 @@ cdef class KernelState:
     @property
     def sq_norm(self):
         """||f||^2, maintained (with the trace only)."""
-        return self.buf.sq_f
+        return self.buf.f.sq_norm
 
     @property
     def pi(self):
         """<f, z>, maintained (with the trace only)."""
-        return self.buf.pi
+        return self.buf.f.inner
 
     def _by_age(self):
-        return np.argsort(self._arrays["birth"][:self.buf.store.n], kind="stable")
+        return np.argsort(self._slots("birth"), kind="stable")
 
     def alpha(self):
         """Coefficients of f, oldest row first: (n, K)."""
-        return self.buf.a * self._arrays["A"][self._by_age()]
+        return self.buf.f.scale * self._slots("A")[self._by_age()]
 
     def beta(self):
         """Coefficients of the trace z, or of the mean of f."""
         order = self._by_age()
-        return self.buf.p * self._arrays["A"][order] + self.buf.q * self._arrays["B"][order]
+        return self.buf.p * self._slots("A")[order] + self.buf.q * self._slots("B")[order]
 
     def ids(self):
         """Numbers of the rows in the training set or stream; -1 for merged ones."""
-        return self._arrays["ids"][self._by_age()]
+        return self._slots("ids")[self._by_age()]
 
     def support_vectors(self):
         """The rows, oldest first, dense or CSR as they are kept."""
         order = self._by_age()
-        a = self._arrays
         if not self.buf.store.sparse:
-            return a["X"][order]
+            return self._slots("X")[order]
         from scipy.sparse import csr_matrix
-        length = a["length"][order]
+        values, columns = self._entries()
+        length = self._slots("length")[order]
         indptr = np.concatenate([[0], np.cumsum(length)])
         first = indptr[:len(order)]
-        where = np.repeat(a["start"][order] - first, length) + np.arange(length.sum())
-        return csr_matrix((a["values"][where], a["columns"][where], indptr),
+        where = np.repeat(self._slots("start")[order] - first, length) + np.arange(length.sum())
+        return csr_matrix((values[where], columns[where], indptr),
                           shape=(len(order), self.buf.store.d))
 
     def support_vectors_dense(self):
@@ -405,53 +325,22 @@ cdef class KernelState:
 
     def decision(self, RowSource X, bint trace=False):
         """f(x) + b of each row, (n, K), of the means while averaging; z(x) with `trace`."""
-        cdef Py_ssize_t i = 0, b, k, m, n = X.n_rows, K = self.buf.K
-        cdef Tile tile
-        cdef Sums sums
-        cdef int status = 0
+        cdef Py_ssize_t n = X.n_rows
+        cdef int status = STATUS_OK
         cdef bint beta = trace or self.buf.average
-        cdef Buffer view = self.buf
-        out = np.zeros((n, K))
-        cdef double[:, ::1] f = out
-        cdef const double[::1] offset = self._means if self.buf.average else self.intercept
-        cdef double few[SCRATCH]
-        cdef double[::1] many
-        cdef double *raw = few
-        if K > SCRATCH:
-            many = np.empty(K)
-            raw = &many[0]
-        if n == 0:
-            return out
-        view.trace = beta
-        memset(&tile, 0, sizeof(tile))
-        memset(&sums, 0, sizeof(sums))
-        try:
-            with nogil:
-                while i < n and status == 0:
-                    m = n - i if n - i < PREDICT_BLOCK else PREDICT_BLOCK
-                    status = tile_load_rows(&self.buf.store, &tile, &X.rows, NULL, i, m, 0)
-                    if status == 0:
-                        status = sums_fill(&view, &tile, &sums)
-                    tile_release(&self.buf.store, &tile)
-                    if status < 0:
-                        break
-                    for b in range(m):
-                        for k in range(K):
-                            if beta:
-                                raw[k] = (self.buf.p * sums.fa[k * m + b]
-                                          + self.buf.q * sums.fb[k * m + b])
-                            else:
-                                raw[k] = self.buf.a * sums.fa[k * m + b]
-                        kappa_times(self.buf.kappa, K, raw, &f[i + b, 0])
-                        if not trace:
-                            for k in range(K):
-                                f[i + b, k] += offset[k]
-                    i += m
-        finally:
-            tile_free(&tile)
-            sums_free(&sums)
-        if status < 0:
+        out = np.zeros((n, self.buf.f.n_out))
+        cdef double *f = <double *> <size_t> out.ctypes.data
+        with nogil:
+            if beta:
+                status = expansion_trace_scores(&self.buf.f, &X.rows, 0, n, f)
+            else:
+                status = expansion_scores(&self.buf.f, &X.rows, 0, n, f)
+        if status == STATUS_NO_MEMORY:
             raise MemoryError("not enough memory for a block of kernel values")
+        if status != STATUS_OK:
+            raise ValueError(f"rows of {X.n_features} features, expected {self.buf.store.d}")
+        if not trace:
+            out += self._means[:-1] if self.buf.average else self.intercept
         self.kernel.raise_error()
         return out
 
@@ -460,15 +349,14 @@ cdef class KernelState:
     def get_state(self):
         """Scalars that JSON can hold, and arrays, of everything."""
         cdef Py_ssize_t n = self.buf.store.n, m = self.buf.n_victims
-        a = self._arrays
         scalars = {name: float(getattr(self, name)) for name in _LEARNER}
         scalars.update(
-            a=self.buf.a, p=self.buf.p, q=self.buf.q, sq_f=self.buf.sq_f, pi=self.buf.pi,
-            n=n, head=self.buf.head, births=self.buf.births, n_victims=m,
-            n_outputs=self.buf.K, float64=bool(self.buf.store.f64),
+            a=self.buf.f.scale, p=self.buf.p, q=self.buf.q, sq_f=self.buf.f.sq_norm,
+            pi=self.buf.f.inner, n=n, head=self.buf.head, births=self.buf.f.births, n_victims=m,
+            n_outputs=self.buf.f.n_out, float64=bool(self.buf.store.f64),
             sparse=bool(self.buf.store.sparse), trace=bool(self.buf.trace),
         )
-        arrays = {name: a[name][:n].copy() for name in _PER_SLOT
+        arrays = {name: self._slots(name).copy() for name in _PER_SLOT
                   if name != "X" or not self.buf.store.sparse}
         if self.buf.store.sparse:
             # the live entries, slot by slot: not what the arena has been through
@@ -476,17 +364,18 @@ cdef class KernelState:
             first = np.cumsum(length) - length
             where = np.repeat(arrays["start"] - first, length) + np.arange(length.sum())
             arrays["start"] = first
-            arrays["values"], arrays["columns"] = a["values"][where], a["columns"][where]
+            values, columns = self._entries()
+            arrays["values"], arrays["columns"] = values[where], columns[where]
         for name in ("intercept", "eta_intercept", "z_intercept"):
             arrays[name] = getattr(self, name).copy()
         if self.buf.average:
             scalars["average_from"] = self.average_from
             arrays["means"] = self._means.copy()
         if m:
-            arrays["victim_slot"] = a["victim_slot"][:m].copy()
+            arrays["victim_slot"] = view(self.buf.victim_slot, m, np.intp).copy()
             arrays["victim_kv"] = self._copy_victims(0, n * m, None)
-            arrays["victim_fa"] = self._copy_victims(1, self.buf.K * m, None)
-            arrays["victim_fb"] = self._copy_victims(2, self.buf.K * m, None)
+            arrays["victim_fa"] = self._copy_victims(1, self.buf.f.n_out * m, None)
+            arrays["victim_fb"] = self._copy_victims(2, self.buf.f.n_out * m, None)
         return scalars, arrays
 
     def _copy_victims(self, int which, Py_ssize_t count, source):
@@ -518,8 +407,8 @@ cdef class KernelState:
             if type(size) is not int or not 0 <= size < 2**48:
                 raise ValueError(f"the saved {name} of the kernel machine is {size!r:.60}")
         return buffer_schema(
-            self.buf.store.d, self.buf.K, float64=self.float64, sparse=self.sparse,
-            budget=self.buf.budget, trace=self.trace, average="average_from" in scalars,
+            self.buf.store.d, self.buf.f.n_out, float64=self.float64, sparse=self.sparse,
+            budget=self.buf.f.budget, trace=self.trace, average="average_from" in scalars,
             n=n, n_victims=m, most_victims=N_VICTIMS,
             n_entries=0 if values is None else len(values),
             precomputed=self.kernel.kind == KERNEL_PRECOMPUTED)
@@ -548,21 +437,22 @@ cdef class KernelState:
             scalars, {name: np.array(array, order="C") for name, array in arrays.items()})
 
     def roll_back(self, scalars, fresh):
-        """Take over what `get_state` of this state gave, arrays and all.
+        """Take over what `get_state` of this state gave.
 
-        Nothing is copied or checked, so that it works where memory has run out.
+        Nothing is checked, and no memory is needed that the state had when it was taken.
         """
-        cdef Py_ssize_t n = scalars["n"], m = scalars["n_victims"], K = self.buf.K
-        cdef Py_ssize_t k
-        a = self._arrays
-        if self.buf.store.sparse:
-            fresh["X"] = np.empty((n, 0), a["X"].dtype)
+        cdef Py_ssize_t n = scalars["n"], m = scalars["n_victims"], K = self.buf.f.n_out
+        cdef Py_ssize_t k, slot
+        self.buf.store.n = self.buf.store.end = 0
+        if engine_reserve(self.buf, n, len(fresh["values"]) if self.buf.store.sparse else 0
+                          ) != STATUS_OK or (m and engine_reserve_victims(self.buf) != STATUS_OK):
+            raise MemoryError("no memory for a kernel machine")
         for name in _LEARNER:
             setattr_(self, name, float(scalars[name]))
-        self.buf.a, self.buf.p, self.buf.q = scalars["a"], scalars["p"], scalars["q"]
-        self.buf.sq_f, self.buf.pi = scalars["sq_f"], scalars["pi"]
+        self.buf.f.scale, self.buf.p, self.buf.q = scalars["a"], scalars["p"], scalars["q"]
+        self.buf.f.sq_norm, self.buf.f.inner = scalars["sq_f"], scalars["pi"]
         self.buf.store.n, self.buf.head = n, scalars["head"]
-        self.buf.births, self.buf.n_victims = scalars["births"], 0
+        self.buf.f.births, self.buf.n_victims = scalars["births"], 0
         self.buf.clean_b = False
         self.buf.average = "average_from" in scalars
         if self.buf.average:
@@ -571,70 +461,44 @@ cdef class KernelState:
         for name in ("intercept", "eta_intercept", "z_intercept"):
             setattr_(self, name, fresh[name])
         for name in _PER_SLOT:
-            a[name] = fresh[name]
-        a["victim_of"] = np.full(n, -1, np.int32)
+            if name in fresh:
+                self._slots(name)[...] = fresh[name]
         if self.buf.store.sparse:
-            a["values"], a["columns"] = fresh["values"], fresh["columns"]
             self.buf.store.end = len(fresh["values"])
+            values, columns = self._entries()
+            values[:], columns[:] = fresh["values"], fresh["columns"]
+        for k in range(n):
+            self.buf.victim_of[k] = -1
         self._point()
         if m:
-            a["victim_slot"][:m] = fresh["victim_slot"]
             for k in range(m):
-                if fresh["victim_slot"][k] >= 0:
-                    a["victim_of"][fresh["victim_slot"][k]] = k
-            if not sums_reserve(&self.buf, &self.buf.victims, N_VICTIMS):
-                raise MemoryError
+                slot = self.buf.victim_slot[k] = fresh["victim_slot"][k]
+                if slot >= 0:
+                    self.buf.victim_of[slot] = <int> k
             self.buf.victims.n = self.buf.n_victims = m
             self._copy_victims(0, n * m, fresh["victim_kv"])
             self._copy_victims(1, K * m, fresh["victim_fa"])
             self._copy_victims(2, K * m, fresh["victim_fb"])
 
 
-_tables = None
-
-
 def merge_tables():
-    """Tables over (m, k) of the best merge of a term a phi(x) with a larger b phi(x').
-
-    With a = m, b = 1 - m, m <= 1/2: the share h of x that maximizes
-    c = m k^((1 - h)^2) + (1 - m) k^(h^2); the loss m^2 + (1 - m)^2 + 2 m (1 - m) k - c^2 over
-    m^2 (1 - k)^2; and k^((1 - h)^2 + h^2) - k over 1 - k.  See merging.pxd.
-    """
-    global _tables
-    if _tables is not None:
-        return _tables
-    m = np.clip(np.linspace(0.0, 0.5, TABLE_M), 1e-3, None)[:, None]
-    k = np.linspace(0.0, 1.0, TABLE_K)[None]
-    # at m = 0 and k = 1 the quotients have limits
-    log_k = np.log(np.clip(k, 1e-300, 1.0 - 1e-3))
-    k = np.exp(log_k)
-
-    def kept(h):
-        return m * np.exp(log_k * (1.0 - h) ** 2) + (1.0 - m) * np.exp(log_k * h * h)
-
-    grid = np.linspace(0.0, 0.5, 51)
-    best = grid[np.argmax([kept(h) for h in grid], axis=0)]
-    low, high = np.maximum(best - 0.01, 0.0), np.minimum(best + 0.01, 0.5)
-    for _ in range(60):
-        third = (high - low) / 3.0
-        left = kept(low + third) > kept(high - third)
-        high = np.where(left, high - third, high)
-        low = np.where(left, low, low + third)
-    h = 0.5 * (low + high)
-    c_1, c_2 = np.expm1(log_k * (1.0 - h) ** 2), np.expm1(log_k * h * h)
-    # with c = 1 + e: 1 - (1 + m e_1 + (1 - m) e_2)^2 - 2 m (1 - m) (1 - k)
-    e = m * c_1 + (1.0 - m) * c_2
-    gap = -np.expm1(log_k)
-    loss = -e * (2.0 + e) - 2.0 * m * (1.0 - m) * gap
-    angle = c_1 + c_2 + c_1 * c_2 + gap
-    _tables = np.ascontiguousarray([h, np.maximum(loss, 0.0) / (m * gap) ** 2, angle / gap])
-    return _tables
+    """The tables of `osvm/_c/merging.pxd`: share, loss and angle over (m, k)."""
+    return view(<void *> engine_merge_tables(), 3 * TABLE_M * TABLE_K, np.float64).reshape(
+        3, TABLE_M, TABLE_K)
 
 
 def merge_share(double m, double k):
     """Share of the row with coefficient m <= 1/2 in a merge with one of 1 - m."""
-    cdef double[:, :, ::1] tables = merge_tables()
-    return look_up(&tables[0, 0, 0], m, k)
+    return engine_merge_share(m, k)
+
+
+cdef object view(void *memory, Py_ssize_t count, dtype):
+    """An array over C's memory."""
+    if count == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(
+        PyMemoryView_FromMemory(<char *> memory, count * np.dtype(dtype).itemsize, PyBUF_WRITE),
+        dtype)
 
 
 def setattr_(KernelState state, name, value):

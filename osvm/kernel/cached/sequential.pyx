@@ -5,11 +5,7 @@ Follows Kecman and Melki, "Fast online algorithms for support vector machines", 
 2006), section 3.  f(x) = s sum_i beta_i k(x_i, x) + b; the vector o of sum_i beta_i k(x_i, .)
 on all rows is kept, so that an example that needs no correction costs O(1).
 
-Blocks.  The examples are taken in blocks of up to 64, in their order.  The kernel values
-*inside* the block (64 x 64) give every output that the block's own corrections change, so
-the block is worked through exactly as one example after another would be, and which
-examples change is known before any full column is computed.  Then the columns of exactly
-those examples are fetched together and added to o.
+The examples are taken in blocks, in their order (`osvm/core/fixed.pxd`).
 
 Several outputs (classes, values of C, folds) are learnt in the same pass: each has its own
 labels, mask, step count and scale, and they share the kernel values.
@@ -22,19 +18,15 @@ Invariants
 - t counts the examples an output has seen, over all epochs; a masked example does not count.
 """
 from libc.math cimport fabs, sqrt
-from libc.string cimport memcpy, memset
 
-from scipy.linalg.cython_blas cimport dgemm, sgemm
-
-from osvm.kernel.cached.columns cimport MAX_BLOCK, Columns
-from osvm.core.typedefs cimport float32_t, weight_t
+from osvm._c.engine cimport columns_fixed
+from osvm.core.fixed cimport (
+    FIXED_BLOCK, STATUS_OK, Fixed, fixed_add, fixed_flush, fixed_free, fixed_load, fixed_output,
+    fixed_scale,
+)
+from osvm.kernel.cached.columns cimport Columns
 
 import numpy as np
-
-cdef enum:
-    BLOCK = 64
-    GEMM_CHUNK = 512
-    GEMM_OUTPUTS = 4    # from so many outputs on, o is updated by matrix products
 
 cdef enum Rule:
     OL_SVM = 0
@@ -97,7 +89,7 @@ cdef class OnlineLoop:
     cdef readonly object alpha_raw, outputs_raw, y, mask, weights
     cdef readonly object trace, corrections
     cdef object states, u, banked
-    cdef double[:, ::1] beta, o, uv, bv, yv
+    cdef double[:, ::1] beta, uv, bv, yv
     cdef unsigned char[:, ::1] mv
     cdef double[::1] wv
     cdef int rule
@@ -106,6 +98,13 @@ cdef class OnlineLoop:
     cdef readonly Py_ssize_t n_outputs
     cdef Py_ssize_t support
     cdef Output *state
+    cdef Fixed *fixed
+
+    def __cinit__(self):
+        self.fixed = NULL
+
+    def __dealloc__(self):
+        fixed_free(self.fixed)
 
     def __init__(self, Columns columns, y, rule, C=1.0, *, mask=None, weights=None, bias=False,
                  average=False, double eta=0.0, double radius=0.0, double slack=0.5,
@@ -127,7 +126,13 @@ cdef class OnlineLoop:
         shape = (self.n_outputs, columns.n)
         self.alpha_raw = np.zeros(shape)
         self.outputs_raw = np.zeros(shape)
-        self.beta, self.o = self.alpha_raw, self.outputs_raw
+        self.beta = self.alpha_raw
+        fixed_free(self.fixed)
+        self.fixed = <Fixed *> columns_fixed(
+            &columns.cache, <double *> <size_t> self.alpha_raw.ctypes.data,
+            <double *> <size_t> self.outputs_raw.ctypes.data, self.n_outputs)
+        if self.fixed == NULL:
+            raise MemoryError("no memory for the outputs of a block")
         kept = shape if average else (1, 1)
         self.u, self.banked = np.zeros(kept), np.zeros(kept)
         self.uv, self.bv = self.u, self.banked
@@ -198,33 +203,33 @@ cdef class OnlineLoop:
         cdef Py_ssize_t[::1] rows = np.ascontiguousarray(order, dtype=np.intp)
         cdef Py_ssize_t start, count, q, total = rows.shape[0], changed = 0
         cdef double worst = 0.0
-        cdef double[:, ::1] gram = np.empty((BLOCK, BLOCK))
-        cdef double[:, ::1] delta = np.empty((self.n_outputs, BLOCK))
+        cdef int status = STATUS_OK
         cdef double[:, ::1] trace
         cdef Py_ssize_t[:, ::1] fixes
         cdef Py_ssize_t[::1] n_fixes = np.zeros(self.n_outputs, np.intp)
         if total and (np.min(order) < 0 or np.max(order) >= self.columns.n):
             raise IndexError("order names a row that does not exist")
-        wide = np.zeros((GEMM_CHUNK + BLOCK, BLOCK + self.n_outputs))
         fixed = np.zeros((self.n_outputs, 2 * total if self.keep_corrections else 1), np.intp)
         fixes = fixed
         steps = np.zeros((total if self.record else 1, 4))
         trace = steps
-        cdef double[:, ::1] room = wide
         for q in range(self.n_outputs):
             self.state[q].worst = 0.0
         start = 0
         with nogil:
             while start < total:
-                count = total - start if total - start < BLOCK else BLOCK
-                self.columns.gram(&rows[start], count, &gram[0, 0])
+                count = total - start if total - start < FIXED_BLOCK else FIXED_BLOCK
+                status = fixed_load(self.fixed, &rows[start], count)
+                if status != STATUS_OK:
+                    break
                 for q in range(self.n_outputs):
-                    changed += self.work(q, &rows[start], count, &gram[0, 0], &delta[q, 0],
-                                         &trace[start if self.record else 0, 0],
+                    changed += self.work(q, &trace[start if self.record else 0, 0],
                                          &fixes[q, 0], &n_fixes[q])
                 start += count
-                self.spread(&rows[start - count], count, delta, room,
-                            total - start if falling else self.columns.n)
+                status = fixed_flush(self.fixed, total - start if falling else self.columns.n)
+                if status != STATUS_OK:
+                    break
+        self.columns.check(status)
         for q in range(self.n_outputs):
             worst = max(worst, self.state[q].worst)
             if self.keep_corrections:
@@ -236,33 +241,18 @@ cdef class OnlineLoop:
 
     # -------------------------------------------------------- inside one block
 
-    cdef void fold(self, Py_ssize_t q, double factor, double *local, double *delta,
-                   Py_ssize_t count) noexcept nogil:
-        """Multiply beta and o (and what is pending) by factor; s becomes 1."""
+    cdef void fold(self, Py_ssize_t q) noexcept nogil:
+        """Multiply beta and o (and what is pending) by s, which becomes 1."""
         cdef Py_ssize_t i
-        cdef double *beta = &self.beta[q, 0]
-        cdef double *o = &self.o[q, 0]
         if self.average:
             for i in range(self.columns.n):
-                self.bv[q, i] += self.state[q].scale_sum * beta[i] - self.uv[q, i]
+                self.bv[q, i] += self.state[q].scale_sum * self.beta[q, i] - self.uv[q, i]
                 self.uv[q, i] = 0.0
             self.state[q].scale_sum = 0.0
-        if factor == 0.0:  # a product with 0 would keep an infinity alive
-            memset(beta, 0, self.columns.n * sizeof(double))
-            memset(o, 0, self.columns.n * sizeof(double))
-            memset(local, 0, count * sizeof(double))
-            memset(delta, 0, count * sizeof(double))
-        else:
-            for i in range(self.columns.n):
-                beta[i] *= factor
-                o[i] *= factor
-            for i in range(count):
-                local[i] *= factor
-                delta[i] *= factor
+        fixed_scale(self.fixed, q, self.state[q].scale)
         self.state[q].scale = 1.0
 
-    cdef void shrink(self, Py_ssize_t q, double factor, double *local, double *delta,
-                     Py_ssize_t count) noexcept nogil:
+    cdef void shrink(self, Py_ssize_t q, double factor) noexcept nogil:
         """f *= factor."""
         cdef Output *state = &self.state[q]
         cdef double size
@@ -270,34 +260,30 @@ cdef class OnlineLoop:
         size = fabs(state.scale)
         # S beta and u grow like 1/s while their difference does not: fold earlier for averages
         if size < (1e-3 if self.average else 1e-9) or size > (1e3 if self.average else 1e9):
-            self.fold(q, state.scale, local, delta, count)
+            self.fold(q)
 
-    cdef Py_ssize_t work(self, Py_ssize_t q, const Py_ssize_t *rows, Py_ssize_t count,
-                         const double *gram, double *delta, double *trace,
-                         Py_ssize_t *fixes, Py_ssize_t *n_fixes) noexcept nogil:
+    cdef Py_ssize_t work(self, Py_ssize_t q, double *trace, Py_ssize_t *fixes,
+                         Py_ssize_t *n_fixes) noexcept nogil:
         """The rule on the block's examples in turn; how many coefficients changed."""
         cdef Output *state = &self.state[q]
+        cdef Fixed *fixed = self.fixed
         cdef int rule = self.rule
-        cdef double local[BLOCK]
         cdef double y, f, f0, w, eta, a, target, d, root, norm, k_ii, C = state.C
-        cdef Py_ssize_t k, j, i, changed = 0
+        cdef Py_ssize_t k, i, count = fixed.count, changed = 0
         cdef bint violates
         for k in range(count):
-            local[k] = self.o[q, rows[k]]
-            delta[k] = 0.0
-        for k in range(count):
-            i = rows[k]
+            i = fixed.rows[k]
             if self.has_mask and not self.mv[q, i]:
                 continue
             state.t += 1.0
             y = self.yv[q, i]
             w = self.wv[i] if self.has_weights else 1.0
-            k_ii = gram[k * count + k]
+            k_ii = fixed.gram[k * count + k]
             root = sqrt(2.0 / state.t)
             eta = C * root
             if rule == PEGAZ:
                 state.scale = eta
-            f0 = state.scale * local[k]
+            f0 = state.scale * fixed_output(fixed, q, k)
             f = f0 + state.bias
             violates = y * f < 1.0
             if violates:
@@ -312,12 +298,12 @@ cdef class OnlineLoop:
                 if violates:
                     d += eta * y * w
             elif rule == NORMA:
-                self.shrink(q, 1.0 - root, local, delta, count)
+                self.shrink(q, 1.0 - root)
                 if violates:
                     d = eta * y * w / state.scale
             elif rule == NORMA_PRINTED:
                 target = eta * y * w if violates else state.scale * self.beta[q, i]
-                self.shrink(q, 1.0 - root, local, delta, count)
+                self.shrink(q, 1.0 - root)
                 d = target / state.scale - self.beta[q, i]
             elif rule == PEGAZ:
                 if violates:
@@ -345,7 +331,7 @@ cdef class OnlineLoop:
                     state.sq_norm = k_ii * w * w
                 elif y * f0 < self.radius * norm:  # w <- w + y x', x' = x - r y w/||w||
                     a = 1.0 - w * self.radius / norm
-                    self.shrink(q, a, local, delta, count)
+                    self.shrink(q, a)
                     state.sq_norm = a * a * state.sq_norm + 2.0 * a * y * w * f0 + w * w * k_ii
                     state.sq_norm = 0.0 if state.sq_norm < 0.0 else state.sq_norm
                     d = y * w / state.scale
@@ -363,19 +349,16 @@ cdef class OnlineLoop:
                     self.uv[q, i] += d * state.scale_sum
                 if self.record and q == 0:
                     self.support += (self.beta[q, i] == 0.0)
-                self.beta[q, i] += d
+                fixed_add(fixed, q, k, d)
                 if self.record and q == 0:
                     self.support -= (self.beta[q, i] == 0.0)
-                delta[k] = d
-                for j in range(count):
-                    local[j] += d * gram[k * count + j]
                 changed += 1
                 if self.keep_corrections:
                     fixes[2 * n_fixes[0]] = i
                     fixes[2 * n_fixes[0] + 1] = <Py_ssize_t> state.t
                     n_fixes[0] += 1
                 if rule == ALMA and state.sq_norm > 1.0:
-                    self.shrink(q, 1.0 / sqrt(state.sq_norm), local, delta, count)
+                    self.shrink(q, 1.0 / sqrt(state.sq_norm))
                     state.sq_norm = 1.0
             if self.bias and violates and rule <= PERCEPTRON:
                 state.bias += (y if rule == PERCEPTRON else eta * y) * w
@@ -390,80 +373,3 @@ cdef class OnlineLoop:
                 trace[4 * k + 2] = self.support
                 trace[4 * k + 3] = state.bias
         return changed
-
-    # -------------------------------------------------- from the block to all rows
-
-    cdef int spread(self, const Py_ssize_t *rows, Py_ssize_t count, double[:, ::1] delta,
-                    double[:, ::1] room, Py_ssize_t m) except -1 nogil:
-        """o[:m] += the columns of the examples that changed."""
-        cdef Py_ssize_t changed[BLOCK]
-        cdef Py_ssize_t place[BLOCK]
-        cdef void *pointers[MAX_BLOCK]
-        cdef void *own[BLOCK]
-        cdef double coefficients[BLOCK]
-        cdef Py_ssize_t k, q, many = 0, mine
-        for k in range(count):
-            for q in range(self.n_outputs):
-                if delta[q, k] != 0.0:
-                    changed[many] = rows[k]
-                    place[many] = k
-                    many += 1
-                    break
-        if many == 0 or m == 0:
-            return 0
-        if self.n_outputs == 1 and self.columns.sums_directly():
-            for k in range(many):
-                coefficients[k] = delta[0, place[k]]
-            self.columns.sum_directly(&self.o[0, 0], m, changed, coefficients, many)
-            return 0
-        self.columns.fetch(changed, many, m, pointers)
-        if self.n_outputs >= GEMM_OUTPUTS and many >= 4:
-            if self.columns.wide:
-                multiply(self, m, <double **> pointers, place, many, delta, &room[0, 0],
-                         &room[GEMM_CHUNK, 0])
-            else:
-                multiply(self, m, <float **> pointers, place, many, delta,
-                         <float *> &room[0, 0], <float *> &room[GEMM_CHUNK, 0])
-            return 0
-        for q in range(self.n_outputs):
-            mine = 0
-            for k in range(many):
-                if delta[q, place[k]] != 0.0:
-                    own[mine] = pointers[k]
-                    coefficients[mine] = delta[q, place[k]]
-                    mine += 1
-            if mine:
-                self.columns.combine(&self.o[q, 0], m, own, coefficients, mine)
-        return 0
-
-
-cdef void multiply(OnlineLoop self, Py_ssize_t n, weight_t **columns, const Py_ssize_t *place,
-                   Py_ssize_t many, double[:, ::1] delta, weight_t *room,
-                   weight_t *right) noexcept nogil:
-    """`spread` for many outputs: one matrix product per chunk of rows."""
-    cdef Py_ssize_t start = 0, m, k, q, i
-    cdef int rows, n_out = <int> self.n_outputs, inner = <int> many, ld = GEMM_CHUNK
-    cdef weight_t one = 1, zero = 0
-    cdef weight_t *packed = room
-    cdef weight_t *product = room + GEMM_CHUNK * BLOCK
-    cdef double *target
-    for q in range(self.n_outputs):
-        for k in range(many):
-            right[q * many + k] = <weight_t> delta[q, place[k]]
-    while start < n:
-        m = n - start
-        m = m if m < GEMM_CHUNK else GEMM_CHUNK
-        rows = <int> m
-        for k in range(many):
-            memcpy(packed + k * GEMM_CHUNK, columns[k] + start, m * sizeof(weight_t))
-        if weight_t is float32_t:
-            sgemm("N", "N", &rows, &n_out, &inner, &one, packed, &ld, right, &inner,
-                  &zero, product, &ld)
-        else:
-            dgemm("N", "N", &rows, &n_out, &inner, &one, packed, &ld, right, &inner,
-                  &zero, product, &ld)
-        for q in range(self.n_outputs):
-            target = &self.o[q, start]
-            for i in range(m):
-                target[i] += <double> product[q * GEMM_CHUNK + i]
-        start += m

@@ -397,7 +397,8 @@ cdef int fetch_together(list solvers, bint ahead) except -1:
                 flush(columns, missing, count, m, pointers)
                 count = 0
     # into free memory only: what was computed is worth more
-    if ahead and 0 < total < FULL and not columns.near and columns.used + FULL <= columns.n_slots:
+    if (ahead and 0 < total < FULL and not columns.near
+            and columns.cache.used + FULL <= columns.n_slots):
         with nogil:
             count += solver.look_ahead(&missing[count], FULL - count)
     flush(columns, missing, count, m, pointers)

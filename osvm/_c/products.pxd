@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t
 
 from scipy.linalg.cython_blas cimport dgemm, dgemv, sgemm, sgemv
 
-from osvm._parts.kernel_store cimport Tile
+from osvm._c.structs cimport Tile
 from osvm.core.kernel cimport kernel_from_dots
 from osvm.core.typedefs cimport Kernel, float32_t, weight_t
 

@@ -8,8 +8,9 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from osvm._parts.kernel_store cimport Store, Tile, grow, real_size
-from osvm._parts.row_copies cimport row_to_dense, row_to_sparse
+from osvm._c.structs cimport Store, Tile
+from osvm._c.store cimport grow, real_size
+from osvm._c.row_copies cimport row_to_dense, row_to_sparse
 from osvm.core.kernel cimport KERNEL_CUSTOM, KERNEL_PRECOMPUTED, kernel_self
 from osvm.core.rows cimport rows_get
 from osvm.core.typedefs cimport (

@@ -6,7 +6,7 @@
 # Invariants
 # - K outputs; f(x) = kappa sum_s alpha_s k(x_s, x) with the label kernel kappa (delta: f is
 #   the sum itself).  The offset is not part of f here.
-# - With the trace, `sq_f` = ||f||^2 and `pi` = <f, z> hold for the rows in the buffer, also
+# - With `norm`, f.sq_norm = ||f||^2 and f.inner = <f, z> hold for the rows in the buffer, also
 #   after an eviction: the evicted term is subtracted exactly, from f and z at the evicted
 #   row.  Those are known for a few slots ahead (`victims`), computed together in one block
 #   and patched like the columns of any block.  Merging corrects both sums from f and z at the
@@ -18,22 +18,22 @@
 #   outgrows a (their difference would lose digits), and when a or q is exactly 0.
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from osvm._parts.kernel_blocks cimport (
+from osvm._c.structs cimport N_VICTIMS, Buffer, Sums, Tile
+from osvm._c.blocks cimport (
     kernel_block, kernel_column, kernel_slot_column, tile_load_slots,
 )
-from osvm._parts.kernel_store cimport Tile, grow, real_size, store_row, tile_release
-from osvm._parts.kernel_tile cimport tile_reserve
-from osvm.kernel.buffer.buffer cimport (
-    N_VICTIMS, Buffer, Sums, kappa_dot, read_real, write_real,
-)
-from osvm.kernel.buffer.eviction cimport (
-    EVICT_CHANGE, EVICT_MERGE, EVICT_OLDEST, choose_victim, measure_slot, score, slot_size,
-)
-from osvm.kernel.buffer.merging cimport (
+from osvm._c.store cimport grow, real_size, store_row, tile_release
+from osvm._c.tile cimport tile_reserve
+from osvm._c.buffer cimport kappa_dot, read_real, write_real
+from osvm._c.eviction cimport choose_victim, joins, measure_slot, score, slot_size
+from osvm._c.merging cimport (
     KEEP, MIX, TAKE, Pair, find_pair, mix_row, project_pair,
+)
+from osvm.core.typedefs cimport (
+    EXPANSION_CHANGE, EXPANSION_CHOOSE, EXPANSION_MERGE, EXPANSION_OLDEST, STATUS_CALLBACK,
+    STATUS_NO_MEMORY, STATUS_OK,
 )
 
 cdef extern from *:
@@ -87,25 +87,25 @@ cdef inline void mix_all(double *b, double *a, Py_ssize_t n, double p, double q,
 
 cdef inline void fold_a(Buffer *buf) noexcept nogil:
     """A takes the scale a."""
-    cdef double a = buf.a
-    scale_all(buf.A, buf.store.n * buf.K, a)
-    scale_all(buf.block.fa, buf.block.n * buf.K, a)
-    scale_all(buf.victims.fa, buf.n_victims * buf.K, a)
-    if buf.eviction != EVICT_OLDEST:
+    cdef double a = buf.f.scale
+    scale_all(buf.f.coef, buf.store.n * buf.f.n_out, a)
+    scale_all(buf.block.fa, buf.block.n * buf.f.n_out, a)
+    scale_all(buf.victims.fa, buf.n_victims * buf.f.n_out, a)
+    if buf.eviction != EXPANSION_OLDEST:
         scale_all(buf.size, buf.store.n, a * a)
     buf.p /= a
-    buf.a = 1.0
+    buf.f.scale = 1.0
 
 
 cdef inline void fold_beta(Buffer *buf, bint clear_a) noexcept nogil:
     """B becomes beta; A becomes 0 on request."""
-    mix_all(buf.B, buf.A, buf.store.n * buf.K, buf.p, buf.q, clear_a)
-    mix_all(buf.block.fb, buf.block.fa, buf.block.n * buf.K, buf.p, buf.q, clear_a)
-    mix_all(buf.victims.fb, buf.victims.fa, buf.n_victims * buf.K, buf.p, buf.q, clear_a)
+    mix_all(buf.B, buf.f.coef, buf.store.n * buf.f.n_out, buf.p, buf.q, clear_a)
+    mix_all(buf.block.fb, buf.block.fa, buf.block.n * buf.f.n_out, buf.p, buf.q, clear_a)
+    mix_all(buf.victims.fb, buf.victims.fa, buf.n_victims * buf.f.n_out, buf.p, buf.q, clear_a)
     if clear_a:
-        if buf.eviction != EVICT_OLDEST:
+        if buf.eviction != EXPANSION_OLDEST:
             set_zero(buf.size, buf.store.n)
-        buf.a = 1.0
+        buf.f.scale = 1.0
     buf.p = 0.0
     buf.q = 1.0
     buf.clean_b = False
@@ -113,9 +113,9 @@ cdef inline void fold_beta(Buffer *buf, bint clear_a) noexcept nogil:
 
 cdef inline void clear_b(Buffer *buf) noexcept nogil:
     if not buf.clean_b:
-        set_zero(buf.B, buf.store.n * buf.K)
-        set_zero(buf.block.fb, buf.block.n * buf.K)
-        set_zero(buf.victims.fb, buf.n_victims * buf.K)
+        set_zero(buf.B, buf.store.n * buf.f.n_out)
+        set_zero(buf.block.fb, buf.block.n * buf.f.n_out)
+        set_zero(buf.victims.fb, buf.n_victims * buf.f.n_out)
         buf.clean_b = True
     buf.q = 1.0
 
@@ -126,33 +126,33 @@ cdef inline void forget_rows(Buffer *buf) noexcept nogil:
     buf.store.end = 0
     buf.head = 0
     buf.n_victims = 0
-    buf.a = 1.0
-    set_zero(buf.block.fa, buf.block.n * buf.K)
+    buf.f.scale = 1.0
+    set_zero(buf.block.fa, buf.block.n * buf.f.n_out)
 
 
 cdef inline void buffer_shrink(Buffer *buf, double dec, double decay,
                                double eta_reg) noexcept nogil:
     """beta <- dec decay beta - eta_reg alpha, alpha <- dec alpha  (35), (43)"""
     if not buf.trace:
-        buf.a *= dec
-        if buf.a == 0.0 and buf.average:
+        buf.f.scale *= dec
+        if buf.f.scale == 0.0 and buf.average:
             fold_beta(buf, True)
-        elif buf.a == 0.0:
+        elif buf.f.scale == 0.0:
             forget_rows(buf)
-        elif buf.a < SMALL:
+        elif buf.f.scale < SMALL:
             fold_a(buf)
         return
-    buf.p = dec * decay * buf.p - eta_reg * buf.a
+    buf.p = dec * decay * buf.p - eta_reg * buf.f.scale
     buf.q *= dec * decay
-    buf.a *= dec
-    if buf.a == 0.0:
+    buf.f.scale *= dec
+    if buf.f.scale == 0.0:
         fold_beta(buf, True)
         return
     if buf.q == 0.0:
         clear_b(buf)
-    if buf.p > P_OVER_A * buf.a or buf.p < -P_OVER_A * buf.a:
+    if buf.p > P_OVER_A * buf.f.scale or buf.p < -P_OVER_A * buf.f.scale:
         fold_beta(buf, False)
-    if buf.a < SMALL or buf.a > LARGE:
+    if buf.f.scale < SMALL or buf.f.scale > LARGE:
         fold_a(buf)
     fold_q(buf)
 
@@ -160,66 +160,62 @@ cdef inline void buffer_shrink(Buffer *buf, double dec, double decay,
 cdef inline void fold_q(Buffer *buf) noexcept nogil:
     """B takes the scale q when it is small."""
     if buf.q < SMALL:
-        scale_all(buf.B, buf.store.n * buf.K, buf.q)
-        scale_all(buf.block.fb, buf.block.n * buf.K, buf.q)
-        scale_all(buf.victims.fb, buf.n_victims * buf.K, buf.q)
+        scale_all(buf.B, buf.store.n * buf.f.n_out, buf.q)
+        scale_all(buf.block.fb, buf.block.n * buf.f.n_out, buf.q)
+        scale_all(buf.victims.fb, buf.n_victims * buf.f.n_out, buf.q)
         buf.q = 1.0
 
 
 cdef inline void buffer_average(Buffer *buf, double rho) noexcept nogil:
     """beta <- (1 - rho) beta + rho alpha, 0 < rho <= 1"""
-    buf.p += rho * (buf.a - buf.p)
+    buf.p += rho * (buf.f.scale - buf.p)
     buf.q *= 1.0 - rho
     if buf.q == 0.0:
         clear_b(buf)
-    if buf.p > P_OVER_A * buf.a:
+    if buf.p > P_OVER_A * buf.f.scale:
         fold_beta(buf, False)
     fold_q(buf)
 
 
 # ------------------------------------------------------------- sums over slots
 
-cdef inline void sums_free(Sums *sums) noexcept nogil:
-    free(sums.kv)
-    free(sums.fa)
-    free(sums.fb)
-    memset(sums, 0, sizeof(Sums))
-
-
-cdef inline bint sums_reserve(Buffer *buf, Sums *sums, Py_ssize_t n) noexcept nogil:
+cdef inline bint sums_reserve(const Buffer *buf, Sums *sums, Py_ssize_t n) noexcept nogil:
     """Room for n columns against the slots there are and n more."""
     cdef size_t size = sizeof(double) if buf.store.f64 else sizeof(float)
     cdef Py_ssize_t slots = buf.store.n + n
-    if buf.budget >= 0 and slots > buf.budget:
-        slots = buf.budget
+    if buf.f.budget >= 0 and slots > buf.f.budget:
+        slots = buf.f.budget
     return (grow(&sums.kv, &sums.room[0], slots * n * size)
-            and grow(<void **> &sums.fa, &sums.room[1], n * buf.K * sizeof(double))
-            and grow(<void **> &sums.fb, &sums.room[2], n * buf.K * sizeof(double)))
+            and grow(<void **> &sums.fa, &sums.room[1], n * buf.f.n_out * sizeof(double))
+            and grow(<void **> &sums.fb, &sums.room[2], n * buf.f.n_out * sizeof(double)))
 
 
-cdef inline int sums_fill(Buffer *buf, const Tile *tile, Sums *sums) noexcept nogil:
-    """Kernel values and sums of the tile's columns; -1 when memory is short."""
+cdef inline int sums_fill(const Buffer *buf, const Tile *tile, Sums *sums,
+                          bint with_b) noexcept nogil:
+    """Kernel values and sums of the tile's columns, those with B on request; a Status."""
     cdef Py_ssize_t n = tile.n, slots = buf.store.n
-    cdef double *b = buf.B if buf.trace and not buf.clean_b else NULL
+    cdef double *b = buf.B if with_b and not buf.clean_b else NULL
     if not sums_reserve(buf, sums, n):
         return -1
     sums.n = n
-    set_zero(sums.fa, n * buf.K)
-    set_zero(sums.fb, n * buf.K)
+    set_zero(sums.fa, n * buf.f.n_out)
+    set_zero(sums.fb, n * buf.f.n_out)
     if slots == 0:
         return 0
     kernel_block(&buf.store, tile, sums.kv)
-    if buf.K == 1:
+    if buf.f.n_out == 1:
         if buf.store.f64:
-            osvm_expand1_f64(<double *> sums.kv, n, slots, n, buf.A, b, sums.fa,
+            osvm_expand1_f64(<double *> sums.kv, n, slots, n, buf.f.coef, b, sums.fa,
                              NULL if b == NULL else sums.fb)
         else:
-            osvm_expand1_f32(<float *> sums.kv, n, slots, n, buf.A, b, sums.fa,
+            osvm_expand1_f32(<float *> sums.kv, n, slots, n, buf.f.coef, b, sums.fa,
                              NULL if b == NULL else sums.fb)
     elif buf.store.f64:
-        osvm_expand_f64(<double *> sums.kv, n, slots, n, buf.K, buf.A, b, sums.fa, sums.fb)
+        osvm_expand_f64(<double *> sums.kv, n, slots, n, buf.f.n_out, buf.f.coef, b,
+                        sums.fa, sums.fb)
     else:
-        osvm_expand_f32(<float *> sums.kv, n, slots, n, buf.K, buf.A, b, sums.fa, sums.fb)
+        osvm_expand_f32(<float *> sums.kv, n, slots, n, buf.f.n_out, buf.f.coef, b,
+                        sums.fa, sums.fb)
     return 0
 
 
@@ -236,8 +232,8 @@ cdef inline void patch(Buffer *buf, Sums *sums, Py_ssize_t slot, Py_ssize_t firs
     cdef char *new = <char *> k_new + first * size
     if m <= 0:
         return
-    for k in range(buf.K):
-        old_a = buf.A[slot * buf.K + k] if had else 0.0
+    for k in range(buf.f.n_out):
+        old_a = buf.f.coef[slot * buf.f.n_out + k] if had else 0.0
         if new_a[k] != 0.0 or old_a != 0.0:
             if buf.store.f64:
                 osvm_patch_f64(sums.fa + k * n + first, m, new_a[k], <double *> new, old_a,
@@ -247,7 +243,7 @@ cdef inline void patch(Buffer *buf, Sums *sums, Py_ssize_t slot, Py_ssize_t firs
                                <float *> (old if had else new))
         if not buf.trace:
             continue
-        old_b = buf.B[slot * buf.K + k] if had else 0.0
+        old_b = buf.B[slot * buf.f.n_out + k] if had else 0.0
         if new_b[k] != 0.0 or old_b != 0.0:
             if buf.store.f64:
                 osvm_patch_f64(sums.fb + k * n + first, m, new_b[k], <double *> new, old_b,
@@ -265,9 +261,9 @@ cdef inline void set_slot(Buffer *buf, Py_ssize_t slot, Py_ssize_t t, void *k_ne
 
     `k_new` has the row's kernel with the columns of the block after t.
     """
-    cdef Py_ssize_t K = buf.K
+    cdef Py_ssize_t K = buf.f.n_out
     patch(buf, &buf.block, slot, t + 1, k_new, new_a, new_b, had)
-    memcpy(buf.A + slot * K, new_a, K * sizeof(double))
+    memcpy(buf.f.coef + slot * K, new_a, K * sizeof(double))
     if buf.trace or buf.average:
         memcpy(buf.B + slot * K, new_b, K * sizeof(double))
         buf.clean_b = False
@@ -295,10 +291,12 @@ cdef inline int find_victims(Buffer *buf, Py_ssize_t first) noexcept nogil:
     cdef Py_ssize_t c, n = buf.store.n
     cdef Py_ssize_t m = N_VICTIMS if n > N_VICTIMS else n
     cdef int status
+    if buf.eviction == EXPANSION_CHOOSE:
+        m = 1                   # nobody knows which come next
     for c in range(n):
         buf.victim_of[c] = -1
     for c in range(m):
-        if buf.eviction == EVICT_OLDEST:
+        if buf.eviction == EXPANSION_OLDEST:
             buf.victim_slot[c] = (buf.head + c) % n
         elif c == 0:
             buf.victim_slot[c] = first
@@ -307,7 +305,7 @@ cdef inline int find_victims(Buffer *buf, Py_ssize_t first) noexcept nogil:
         buf.victim_of[buf.victim_slot[c]] = <int32_t> c
     status = tile_load_slots(&buf.store, &buf.victim_tile, buf.victim_slot, m)
     if status == 0:
-        status = sums_fill(buf, &buf.victim_tile, &buf.victims)
+        status = sums_fill(buf, &buf.victim_tile, &buf.victims, buf.trace)
     tile_release(&buf.store, &buf.victim_tile)
     buf.n_victims = m if status == 0 else 0
     return status
@@ -316,32 +314,32 @@ cdef inline int find_victims(Buffer *buf, Py_ssize_t first) noexcept nogil:
 cdef inline void subtract_term(Buffer *buf, Py_ssize_t slot, Py_ssize_t c, double k_new,
                                const double *add_a, const double *add_b) noexcept nogil:
     """Take slot's term out of ||f||^2 and <f, z>, which have the new term already."""
-    cdef Py_ssize_t k, K = buf.K
+    cdef Py_ssize_t k, K = buf.f.n_out
     cdef double *alpha = buf.work
     cdef double *beta = buf.work + K
     cdef double *f = buf.work + 2 * K
     cdef double *z = buf.work + 3 * K
     cdef double k_self = buf.store.k_self[slot], fa, fb
     for k in range(K):
-        alpha[k] = buf.a * buf.A[slot * K + k]
-        beta[k] = buf.p * buf.A[slot * K + k] + buf.q * buf.B[slot * K + k]
+        alpha[k] = buf.f.scale * buf.f.coef[slot * K + k]
+        beta[k] = buf.p * buf.f.coef[slot * K + k] + buf.q * buf.B[slot * K + k]
         fa = buf.victims.fa[k * buf.victims.n + c]
         fb = buf.victims.fb[k * buf.victims.n + c]
-        f[k] = buf.a * fa + k_new * add_a[k]
+        f[k] = buf.f.scale * fa + k_new * add_a[k]
         z[k] = buf.p * fa + buf.q * fb + k_new * add_b[k]
-    buf.sq_f += (k_self * kappa_dot(buf.kappa, K, alpha, alpha)
-                 - 2.0 * kappa_dot(buf.kappa, K, alpha, f))
-    if buf.sq_f < 0.0:
-        buf.sq_f = 0.0
-    buf.pi += (k_self * kappa_dot(buf.kappa, K, alpha, beta)
-               - kappa_dot(buf.kappa, K, alpha, z) - kappa_dot(buf.kappa, K, beta, f))
+    buf.f.sq_norm += (k_self * kappa_dot(buf.f.kappa, K, alpha, alpha)
+                      - 2.0 * kappa_dot(buf.f.kappa, K, alpha, f))
+    if buf.f.sq_norm < 0.0:
+        buf.f.sq_norm = 0.0
+    buf.f.inner += (k_self * kappa_dot(buf.f.kappa, K, alpha, beta)
+                    - kappa_dot(buf.f.kappa, K, alpha, z) - kappa_dot(buf.f.kappa, K, beta, f))
 
 
 cdef inline void adopt(Buffer *buf, Py_ssize_t slot, Py_ssize_t c, Py_ssize_t t, double k_new,
                        const double *new_a, const double *new_b, const double *old_a,
                        const double *old_b) noexcept nogil:
     """The new row takes the evicted one's place among the victims, if it is that small."""
-    cdef Py_ssize_t i, k, K = buf.K, m = buf.victims.n, n = buf.block.n
+    cdef Py_ssize_t i, k, K = buf.f.n_out, m = buf.victims.n, n = buf.block.n
     cdef double largest = -1.0, x
     for i in range(m):
         if buf.victim_slot[i] >= 0 and i != c:
@@ -367,12 +365,12 @@ cdef inline void adopt(Buffer *buf, Py_ssize_t slot, Py_ssize_t c, Py_ssize_t t,
 cdef inline void read_rest(Buffer *buf, const Sums *sums, Py_ssize_t column, double k,
                            Py_ssize_t slot, double *f, double *z) noexcept nogil:
     """f and z at a column, without the slot's term, which has kernel value k there."""
-    cdef Py_ssize_t i, K = buf.K
+    cdef Py_ssize_t i, K = buf.f.n_out
     cdef double fa, fb
     for i in range(K):
-        fa = sums.fa[i * sums.n + column] - k * buf.A[slot * K + i]
+        fa = sums.fa[i * sums.n + column] - k * buf.f.coef[slot * K + i]
         fb = sums.fb[i * sums.n + column] - k * buf.B[slot * K + i]
-        f[i] = buf.a * fa
+        f[i] = buf.f.scale * fa
         z[i] = buf.p * fa + buf.q * fb
 
 
@@ -380,7 +378,7 @@ cdef inline int read_slot(Buffer *buf, Py_ssize_t slot, double *f, double *z) no
     """f and z at a slot's row, without its own term; -1 when memory is short."""
     cdef int status = tile_load_slots(&buf.store, &buf.victim_tile, &slot, 1)
     if status == 0:
-        status = sums_fill(buf, &buf.victim_tile, &buf.victims)
+        status = sums_fill(buf, &buf.victim_tile, &buf.victims, buf.trace)
     tile_release(&buf.store, &buf.victim_tile)
     if status == 0:
         read_rest(buf, &buf.victims, 0, read_real(buf.victims.kv, buf.store.f64, slot), slot, f, z)
@@ -390,18 +388,18 @@ cdef inline int read_slot(Buffer *buf, Py_ssize_t slot, double *f, double *z) no
 cdef inline void add_term(Buffer *buf, double sign, const double *alpha, const double *beta,
                           const double *f, const double *z) noexcept nogil:
     """Add (sign 1) or take (-1) the inner products of a term with the rest of f and z."""
-    buf.sq_f += sign * 2.0 * kappa_dot(buf.kappa, buf.K, alpha, f)
-    buf.pi += sign * (kappa_dot(buf.kappa, buf.K, alpha, z)
-                      + kappa_dot(buf.kappa, buf.K, beta, f))
+    buf.f.sq_norm += sign * 2.0 * kappa_dot(buf.f.kappa, buf.f.n_out, alpha, f)
+    buf.f.inner += sign * (kappa_dot(buf.f.kappa, buf.f.n_out, alpha, z)
+                           + kappa_dot(buf.f.kappa, buf.f.n_out, beta, f))
 
 
 cdef inline void add_products(Buffer *buf, double k, const double *alpha_1,
                               const double *beta_1, const double *alpha_2,
                               const double *beta_2) noexcept nogil:
     """Add k times the inner products of the coefficients of two terms."""
-    buf.sq_f += k * kappa_dot(buf.kappa, buf.K, alpha_1, alpha_2)
-    buf.pi += 0.5 * k * (kappa_dot(buf.kappa, buf.K, alpha_1, beta_2)
-                         + kappa_dot(buf.kappa, buf.K, alpha_2, beta_1))
+    buf.f.sq_norm += k * kappa_dot(buf.f.kappa, buf.f.n_out, alpha_1, alpha_2)
+    buf.f.inner += 0.5 * k * (kappa_dot(buf.f.kappa, buf.f.n_out, alpha_1, beta_2)
+                              + kappa_dot(buf.f.kappa, buf.f.n_out, alpha_2, beta_1))
 
 
 cdef inline void write_row(Buffer *buf, Py_ssize_t t, Pair *pair) noexcept nogil:
@@ -421,8 +419,8 @@ cdef inline void write_row(Buffer *buf, Py_ssize_t t, Pair *pair) noexcept nogil
             buf.slot_of[old] = -1
         if pair.row == TAKE:
             buf.slot_of[buf.tile.ids[t]] = slot
-    buf.birth[slot] = buf.births
-    buf.births += 1
+    buf.f.birth[slot] = buf.f.births
+    buf.f.births += 1
 
 
 cdef inline int join_pair(Buffer *buf, Py_ssize_t t, Pair *pair, const double *add_a,
@@ -433,7 +431,7 @@ cdef inline int join_pair(Buffer *buf, Py_ssize_t t, Pair *pair, const double *a
     Both inner products change by the products with the rest of f and z and by those among the
     terms: at the new row, the slot's, and the one that stays.  -1 when memory is short.
     """
-    cdef Py_ssize_t k, K = buf.K, slot = pair.slot
+    cdef Py_ssize_t k, K = buf.f.n_out, slot = pair.slot
     cdef double *alpha = buf.work           # of the slot
     cdef double *beta = buf.work + K
     cdef double *f = buf.work + 2 * K
@@ -446,12 +444,12 @@ cdef inline int join_pair(Buffer *buf, Py_ssize_t t, Pair *pair, const double *a
     if pair.row == MIX and buf.store.sparse and not tile_reserve(&buf.store, &buf.victim_tile,
                                                                  1, 0):
         return -1
-    if buf.trace:
+    if buf.norm:
         if read_slot(buf, slot, f, z) < 0:
             return -1
         for k in range(K):
-            alpha[k] = buf.a * buf.A[slot * K + k]
-            beta[k] = buf.p * buf.A[slot * K + k] + buf.q * buf.B[slot * K + k]
+            alpha[k] = buf.f.scale * buf.f.coef[slot * K + k]
+            beta[k] = buf.p * buf.f.coef[slot * K + k] + buf.q * buf.B[slot * K + k]
         add_term(buf, -1.0, alpha, beta, f, z)
         add_products(buf, -buf.store.k_self[slot], alpha, beta, alpha, beta)
         add_products(buf, -2.0 * k_pair, alpha, beta, add_a, add_b)
@@ -459,7 +457,7 @@ cdef inline int join_pair(Buffer *buf, Py_ssize_t t, Pair *pair, const double *a
         add_term(buf, -1.0, add_a, add_b, f, z)
         add_products(buf, -k_new, add_a, add_b, add_a, add_b)
     write_row(buf, t, pair)
-    if buf.trace:
+    if buf.norm:
         if read_slot(buf, slot, f, z) < 0:
             return -1
         for k in range(K):
@@ -467,10 +465,10 @@ cdef inline int join_pair(Buffer *buf, Py_ssize_t t, Pair *pair, const double *a
             beta[k] = pair.c_new * add_b[k] + pair.c_old * beta[k]
         add_term(buf, 1.0, alpha, beta, f, z)
         add_products(buf, buf.store.k_self[slot], alpha, beta, alpha, beta)
-        if buf.sq_f < 0.0:
-            buf.sq_f = 0.0
+        if buf.f.sq_norm < 0.0:
+            buf.f.sq_norm = 0.0
     for k in range(K):
-        sum_a[k] = pair.c_new * new_a[k] + pair.c_old * buf.A[slot * K + k]
+        sum_a[k] = pair.c_new * new_a[k] + pair.c_old * buf.f.coef[slot * K + k]
         sum_b[k] = pair.c_new * new_b[k] + pair.c_old * buf.B[slot * K + k]
     if pair.row == KEEP:
         column = <char *> buf.block.kv + slot * buf.block.n * real_size(&buf.store)
@@ -488,14 +486,14 @@ cdef inline int join_pair(Buffer *buf, Py_ssize_t t, Pair *pair, const double *a
 cdef inline void change_slot(Buffer *buf, Py_ssize_t slot, Py_ssize_t t, double *new_a,
                              double *new_b) noexcept nogil:
     """Column t of the block is the slot's row: add to its coefficients."""
-    cdef Py_ssize_t k, K = buf.K
+    cdef Py_ssize_t k, K = buf.f.n_out
     for k in range(K):
-        new_a[k] += buf.A[slot * K + k]
+        new_a[k] += buf.f.coef[slot * K + k]
         new_b[k] += buf.B[slot * K + k]
     patch_victims(buf, slot, t, new_a, new_b, True)
     set_slot(buf, slot, t, <char *> buf.block.kv + slot * buf.block.n * real_size(&buf.store),
              new_a, new_b, True)
-    if buf.eviction != EVICT_OLDEST:
+    if buf.eviction != EXPANSION_OLDEST:
         buf.size[slot] = slot_size(buf, slot)
 
 
@@ -505,12 +503,12 @@ cdef inline int buffer_insert(Buffer *buf, Py_ssize_t t, const double *add_a,
 
     A row that is there gets its coefficients changed.  When the buffer is full the new term
     is merged, or one row goes first (which one is decided among those that were there) and
-    leaves ||f||^2 and <f, z>.  -1 when memory is short; nothing changed then.
+    leaves ||f||^2 and <f, z>.  A Status; nothing changed unless it is STATUS_OK.
     """
-    cdef Py_ssize_t slot, c = -1, k, K = buf.K
+    cdef Py_ssize_t slot, c = -1, k, K = buf.f.n_out
     cdef bint f64 = buf.store.f64
-    cdef bint full = buf.budget >= 0 and buf.store.n >= buf.budget
-    cdef bint fifo = buf.eviction == EVICT_OLDEST
+    cdef bint full = buf.f.budget >= 0 and buf.store.n >= buf.f.budget
+    cdef bint fifo = buf.eviction == EXPANSION_OLDEST
     cdef double k_new = 0.0
     cdef double *new_a = buf.work + 4 * K
     cdef double *new_b = buf.work + 5 * K
@@ -519,32 +517,34 @@ cdef inline int buffer_insert(Buffer *buf, Py_ssize_t t, const double *add_a,
     cdef bint with_b = buf.trace or buf.average
     cdef Pair pair
     for k in range(K):
-        new_a[k] = add_a[k] / buf.a
+        new_a[k] = add_a[k] / buf.f.scale
         new_b[k] = (add_b[k] - buf.p * new_a[k]) / buf.q if with_b else 0.0
     if buf.slot_of != NULL and buf.slot_of[buf.tile.ids[t]] >= 0:
         change_slot(buf, buf.slot_of[buf.tile.ids[t]], t, new_a, new_b)
         return 0
     if full:
-        if (buf.eviction >= EVICT_MERGE
-                and find_pair(buf, t, new_a, buf.eviction == EVICT_MERGE, &pair)):
+        if (joins(buf)
+                and find_pair(buf, t, new_a, buf.eviction == EXPANSION_MERGE, &pair)):
             return join_pair(buf, t, &pair, add_a, add_b, new_a, new_b)
         slot = buf.head if fifo else choose_victim(buf, False)
-        if buf.trace or buf.eviction == EVICT_CHANGE:
+        if slot < 0:
+            return STATUS_CALLBACK
+        if buf.norm or buf.eviction == EXPANSION_CHANGE:
             if buf.n_victims == 0 or buf.victim_of[slot] < 0:
                 if find_victims(buf, slot) < 0:
-                    return -1
+                    return STATUS_NO_MEMORY
             c = buf.victim_of[slot]
             k_new = read_real(buf.block.kv, f64, slot * buf.block.n + t)
-            if buf.trace:
+            if buf.norm:
                 subtract_term(buf, slot, c, k_new, add_a, add_b)
             buf.victim_of[slot] = -1
             buf.victim_slot[c] = -1
         if fifo:
-            buf.head = (buf.head + 1) % buf.budget
+            buf.head = (buf.head + 1) % buf.f.budget
     else:
         slot = buf.store.n
     for k in range(K):
-        old_a[k] = buf.A[slot * K + k] if full else 0.0
+        old_a[k] = buf.f.coef[slot * K + k] if full else 0.0
         old_b[k] = buf.B[slot * K + k] if full and with_b else 0.0
     # the victims first: they read the new row's kernel values from the block
     patch_victims(buf, slot, t, new_a, new_b, full)
@@ -558,12 +558,12 @@ cdef inline int buffer_insert(Buffer *buf, Py_ssize_t t, const double *add_a,
             buf.slot_of[buf.store.ids[slot]] = -1
         buf.slot_of[buf.tile.ids[t]] = slot
     store_row(&buf.store, slot, &buf.tile, t)
-    buf.birth[slot] = buf.births
-    buf.births += 1
+    buf.f.birth[slot] = buf.f.births
+    buf.f.births += 1
     if not fifo:
         measure_slot(buf, slot, c, t)
-        if c >= 0 and buf.eviction < EVICT_MERGE:
+        if c >= 0 and not joins(buf):
             adopt(buf, slot, c, t, k_new, new_a, new_b, old_a, old_b)
-    if buf.eviction >= EVICT_MERGE:
+    if joins(buf):
         buf.n_victims = 0
     return 0

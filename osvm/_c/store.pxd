@@ -7,48 +7,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
-from osvm.core.typedefs cimport Kernel, Rows
-
-# Rows that stay ("slots").  Arrays belong to the object that made the struct.
-cdef struct Store:
-    const Kernel *kernel
-    bint f64                # float64 rows and kernel values, else float32
-    bint sparse
-    bint near               # rbf in few dimensions: distances instead of dot products
-    Py_ssize_t d            # features
-    Py_ssize_t n            # slots in use
-    void *X                 # dense: n x d
-    void *turned            # near: d x n
-    void *values            # sparse: an arena of entries ...
-    int32_t *columns
-    Py_ssize_t *start       # ... slot s holds entries start[s] to start[s] + length[s]
-    Py_ssize_t *length
-    Py_ssize_t end          # first free entry of the arena
-    const Rows *rows        # sparse, without an arena: slot s is row order[s] of any type
-    const Py_ssize_t *order  # NULL: row s
-    void *row_values        # room to convert the longest of these rows
-    int32_t *row_columns
-    void *sq                # ||x_s||^2
-    double *k_self          # k(x_s, x_s)
-    Py_ssize_t *ids         # precomputed kernel: which column of X belongs to the slot
-
-# Columns of a block: copies of examples, or of slots.
-cdef struct Tile:
-    Py_ssize_t n            # columns
-    Py_ssize_t width        # sparse: n, rounded up
-    void *X                 # dense: n x d
-    void *turned            # near: d x n
-    void *values            # sparse: the entries of column b from start[b] to start[b + 1]
-    int32_t *columns
-    Py_ssize_t *start
-    void *D                 # sparse: D[map[feature] * width + b], row 0 all zero
-    int32_t *map            # d entries, 0 where no column has the feature
-    void *sq
-    double *k_self
-    Py_ssize_t *ids
-    size_t room[9]          # bytes allocated
-    Py_ssize_t map_size
-
+from osvm._c.structs cimport Store, Tile
 
 cdef inline bint grow(void **memory, size_t *room, size_t need) noexcept nogil:
     """Make room for `need` bytes; False when there is none."""

@@ -9,7 +9,7 @@
 #     smat_flush(w, &pending)         before anything else changes or reads W's average
 #
 # `x` must live until then.  The arrays of a PendingUpdate belong to the caller.
-from osvm.core.row_all cimport (
+from osvm._c.row_all cimport (
     is_few, row_axpy_all, row_axpy_few, row_axpy_one, row_fetch_all,
 )
 from osvm.core.typedefs cimport WEIGHT_F32, Row, SMat, float32_t, float64_t

@@ -357,3 +357,32 @@ cdef inline void row_fetch_all(const Row *x, Py_ssize_t n_out, const weight_t *v
             OSVM_PREFETCH(column + k)
             k += line
         OSVM_PREFETCH(column + n_out - 1)
+
+
+# ------------------------------------------------------------- O(d) passes over one column
+
+cdef inline double column_sq_norm(const weight_t *v, Py_ssize_t dim,
+                                  Py_ssize_t n_out) noexcept nogil:
+    cdef double total = 0.0
+    cdef Py_ssize_t j
+    for j in range(dim):
+        total += <double> v[j * n_out] * <double> v[j * n_out]
+    return total
+
+
+cdef inline void column_scale(weight_t *v, Py_ssize_t dim, Py_ssize_t n_out,
+                              double factor) noexcept nogil:
+    cdef Py_ssize_t j
+    if factor == 0.0:
+        for j in range(dim):
+            v[j * n_out] = 0
+    else:
+        for j in range(dim):
+            v[j * n_out] = <weight_t> (v[j * n_out] * factor)
+
+
+cdef inline void column_subtract(weight_t *u, const weight_t *v, Py_ssize_t dim,
+                                 Py_ssize_t n_out, double factor) noexcept nogil:
+    cdef Py_ssize_t j
+    for j in range(dim):
+        u[j * n_out] = <weight_t> (u[j * n_out] - factor * v[j * n_out])

@@ -17,11 +17,11 @@
 from libc.math cimport exp, log, sqrt
 from libc.stdint cimport int32_t
 
-from osvm._parts.kernel_store cimport Store, Tile
-from osvm._parts.kernel_tile cimport dense_norm
+from osvm._c.structs cimport Buffer, Store, Tile
+from osvm._c.tile cimport dense_norm
 from osvm.core.kernel cimport KERNEL_RBF
 from osvm.core.typedefs cimport weight_t
-from osvm.kernel.buffer.buffer cimport Buffer, kappa_dot, kappa_times, read_real
+from osvm._c.buffer cimport kappa_dot, kappa_times, read_real
 
 cdef enum:
     TABLE_M = 51            # ratios 0 .. 1/2
@@ -81,11 +81,11 @@ cdef inline bint find_pair(Buffer *buf, Py_ssize_t t, const double *new_a, bint 
     False when no pair can be made (terms of norm zero, kernel values that no positive
     definite kernel has).
     """
-    cdef Py_ssize_t s, i, K = buf.K, n = buf.block.n
+    cdef Py_ssize_t s, i, K = buf.f.n_out, n = buf.block.n
     cdef double k_new = buf.tile.k_self[t], k, ks, inner, na, ns, sq_a, sq_s, loss, least = 0.0
     cdef double *turned = buf.work
     cdef bint merged, found = False
-    kappa_times(buf.kappa, K, new_a, turned)
+    kappa_times(buf.f.kappa, K, new_a, turned)
     sq_a = k_new * kappa_dot(NULL, K, new_a, turned)
     na = sqrt(sq_a) if sq_a > 0.0 else 0.0
     mix = mix and buf.store.kernel.kind == KERNEL_RBF
@@ -101,7 +101,7 @@ cdef inline bint find_pair(Buffer *buf, Py_ssize_t t, const double *new_a, bint 
         if mix and sq_s > 0.0:
             inner = 0.0
             for i in range(K):
-                inner += turned[i] * buf.A[s * K + i]
+                inner += turned[i] * buf.f.coef[s * K + i]
             if inner > 0.0:
                 ns = sqrt(sq_s)
                 ks = merge_loss(buf.tables, na, ns, inner, k if k < 1.0 else 1.0)
