@@ -48,7 +48,7 @@ def implicit(name, y, f, q, c):
 
 
 class Adaptive:
-    """K outputs over d features; see osvm/linear/adaptive.pxd for the equations."""
+    """K outputs over d features; see osvm/linear/adaptive_step.pxd for the equations."""
 
     def __init__(self, loss, d, K=1, *, eta0=0.5, reg=0.0, offset=True, numbers=False,
                  normalized=False, mirror=False, forget=1.0, tail=True, average_from=0,

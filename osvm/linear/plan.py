@@ -32,7 +32,7 @@ from osvm._input.schema import (
     sgd_schema,
 )
 from osvm.linear import options
-from osvm.linear.adaptive import AdaptiveLearner
+from osvm.linear.adaptive_state import AdaptiveLearner
 from osvm.linear.examples import sq_norm
 from osvm.linear.learner import SGDLearner
 from osvm.linear.mixing import ROWS_PER_THREAD
