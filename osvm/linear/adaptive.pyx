@@ -57,6 +57,7 @@ cdef class AdaptiveLoop(Learner):
     cdef object _groups, _work, _active
     cdef Bank bank
     cdef Judge judge
+    cdef public double decided_at       # of a fit: examples before the best goes on alone; or 0
     cdef double *loss_at                # of losses, errors
     cdef double *error_at
 
@@ -388,7 +389,12 @@ cdef class AdaptiveLoop(Learner):
                 count_answer(&self.judge, m, target, label, self.loss_at, self.error_at)
                 if m.judging:
                     count_errors(&self.judge, m, target, label, c)
-                    if is_due(m):
+                    if m.seen == self.decided_at:
+                        with gil:
+                            self.settle()
+                            self.restart_average(False)
+                        v = <weight_t *> m.at + m.header
+                    elif is_due(m):
                         alive = self.judge.alive & ~losers(&self.judge, m)
                         if alive != self.judge.alive:
                             with gil:

@@ -25,7 +25,7 @@ from osvm.linear.constant import warn_if_constant, warn_if_unequal
 from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import OneExample
-from osvm.linear.plan import EPOCHS, Plan, resolve_epochs
+from osvm.linear.plan import Plan, resolve_epochs
 from osvm.linear.scores import Platt, score_csr
 from osvm.linear.state import PLAN_PARAMS, LinearState
 from osvm.linear.training import (
@@ -38,7 +38,7 @@ from osvm.linear.training import (
     train,
     visiting_order,
 )
-from osvm.schedules import Auto
+from osvm.schedules import OF_RARE, Auto
 
 Array = npt.NDArray[Any]
 _CSR = (sp.csr_matrix, sp.csr_array)
@@ -120,12 +120,12 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         order = visiting_order(source.n_rows, self.shuffle, rng)
         if warm is not None:
             learner, plan = warm
-        n_epochs = resolve_epochs(self.epochs, plan, source.n_rows)
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
-        may_stop = auto is not None and self.epochs is None and n_epochs > EPOCHS
+        alive = None if auto is None else competing(data.targets, data.weight)
+        n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
+        may_stop = auto is not None and self.epochs is None
         if warm is None:
             plan, intercept = with_first_step(plan, data, n_epochs, *shape)
-            alive = None if auto is None else competing(data.targets, data.weight)
             learner = plan.learner(source.n_features, *shape, alive=alive)
             learner.intercept[:] = intercept
         if auto is not None:
