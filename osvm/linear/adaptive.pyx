@@ -20,7 +20,7 @@ from osvm.linear.adaptive_bank cimport (
 )
 from osvm.linear.adaptive_judge cimport (
     LAST, MOST_PREDICTORS, TAIL, Judge, answering, answers_mean, count_answer, count_errors,
-    is_due, losers,
+    forget_errors, is_due, losers,
 )
 from osvm.linear.adaptive_learn cimport largest_inflation, learn_row
 from osvm.linear.adaptive_step cimport OSVM_LANES, PLANE_U, Group
@@ -57,7 +57,8 @@ cdef class AdaptiveLoop(Learner):
     cdef object _groups, _work, _active
     cdef Bank bank
     cdef Judge judge
-    cdef public double decided_at       # of a fit: examples before the best goes on alone; or 0
+    # of a fit: examples before the candidate goes on alone that was best on half of them; or 0
+    cdef public double decided_at
     cdef double *loss_at                # of losses, errors
     cdef double *error_at
 
@@ -389,6 +390,8 @@ cdef class AdaptiveLoop(Learner):
                 count_answer(&self.judge, m, target, label, self.loss_at, self.error_at)
                 if m.judging:
                     count_errors(&self.judge, m, target, label, c)
+                    if m.seen == self.decided_at // 2:
+                        forget_errors(&self.judge)
                     if m.seen == self.decided_at:
                         with gil:
                             self.settle()

@@ -84,6 +84,13 @@ cdef inline void count_answer(const Judge *judge, Bank *m, double target, Py_ssi
     error_sum[0] += error_of(m, f, target, label)
 
 
+cdef inline void forget_errors(Judge *judge) noexcept nogil:
+    """Count from here on."""
+    cdef int p
+    for p in range(judge.n_predictors):
+        judge.figures[p] = 0.0
+
+
 cdef inline bint is_due(const Bank *m) noexcept nogil:
     """Whether it is time to look for losers."""
     cdef int64_t n = <int64_t> m.seen

@@ -135,7 +135,7 @@ class AdaptiveLearner(AdaptiveLoop):
             self.parts[0],
             Constant().spec(eta0=1.0),
             reg=0.0,
-            fit_intercept=self._options.get("fit_intercept", False),
+            fit_intercept=self.fits_intercept,
             error_kind=self._options.get("error_kind", "class"),
         )
         frozen.weights.set_array(self.weight_array(averaged))
@@ -145,6 +145,21 @@ class AdaptiveLearner(AdaptiveLoop):
     def average_intercept(self) -> Array:
         """The offsets that answer: the averaged ones, or the last ones."""
         return self.offset_array(True)
+
+    @property
+    def fits_intercept(self) -> bool:
+        return self._options.get("fit_intercept", False)
+
+    def set_weights(self, weights: Array, offsets: Array) -> None:
+        """Put these in the place of the only setting's, (n_out, n_features) and n_out.
+
+        Rates stay as they are; averages begin anew.
+        """
+        if self._n_groups != 1 or self.get_state()[1]["groups"][0, 0] != 1.0:
+            raise ValueError("only weights of one setting without a regularizer can be set")
+        self._planes()[:, 0] = weights.T
+        self.offsets[0] = offsets
+        self.restart_average()
 
     # ------------------------------------------------------------------ states and copies
 

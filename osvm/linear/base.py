@@ -22,6 +22,7 @@ from osvm._estimator.threads import Team, resolve_jobs
 from osvm._input import validate
 from osvm._input.rows import RowSource
 from osvm.linear.constant import warn_if_constant, warn_if_unequal
+from osvm.linear.few_rows import are_few, solve_few
 from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import OneExample
@@ -123,6 +124,9 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
         alive = None if auto is None else competing(data.targets, data.weight)
         n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
+        few = auto is not None and warm is None and self._asks_for_no_passes() and are_few(source)
+        if few:
+            n_epochs, alive = 1, 1
         may_stop = auto is not None and self.epochs is None
         if warm is None:
             plan, intercept = with_first_step(plan, data, n_epochs, *shape)
@@ -151,6 +155,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         interrupt = None
         try:
             objectives = train(learner, plan, data, passes, watch)
+            if few:
+                solve_few(learner, data, int(rng.integers(2**31)))
         except KeyboardInterrupt as error:
             interrupt = error  # what has been learnt so far is a usable model
         if auto is not None:
@@ -177,6 +183,12 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         warn_if_constant(
             learner, plan, data, on_the_way=figure / (learner.seen - before), stacklevel=3
         )
+
+    def _asks_for_no_passes(self) -> bool:
+        """Whether nothing was asked for that counts, watches or learns from the passes."""
+        watched = self.callback is not None or hasattr(self, "_skl_callbacks")
+        learnt = getattr(self, "probability", False)
+        return self.epochs is None and not (watched or self.record or self.verbose or learnt)
 
     def _moment(self, X: Any, source: RowSource, *parts: Any) -> dict[str, Any]:
         """Fitted attributes in the middle of a fit, with copies of what goes on changing."""

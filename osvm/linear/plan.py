@@ -328,7 +328,7 @@ def resolve_epochs(epochs: int | None, plan: Plan, n_rows: int, rare: bool) -> i
         return epochs
     if not isinstance(plan.schedule, Auto):
         return EPOCHS
-    return max(10 if rare else 2, min(50, math.ceil(10_000 / n_rows)))
+    return max(10 if rare else 2, min(50, math.ceil(20_000 / n_rows)))
 
 
 def check_loss(model: Any, loss: Any) -> None:
