@@ -156,7 +156,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         try:
             objectives = train(learner, plan, data, passes, watch)
             if few:
-                solve_few(learner, data, int(rng.integers(2**31)))
+                solve_few(learner, data, int(rng.integers(2**31)), platt)
         except KeyboardInterrupt as error:
             interrupt = error  # what has been learnt so far is a usable model
         if auto is not None:
@@ -185,10 +185,10 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         )
 
     def _asks_for_no_passes(self) -> bool:
-        """Whether nothing was asked for that counts, watches or learns from the passes."""
+        """Whether nothing was asked for that counts, watches or scales what is passed over."""
         watched = self.callback is not None or hasattr(self, "_skl_callbacks")
-        learnt = getattr(self, "probability", False)
-        return self.epochs is None and not (watched or self.record or self.verbose or learnt)
+        asked = watched or self.record or self.verbose or self.normalize
+        return self.epochs is None and not asked
 
     def _moment(self, X: Any, source: RowSource, *parts: Any) -> dict[str, Any]:
         """Fitted attributes in the middle of a fit, with copies of what goes on changing."""

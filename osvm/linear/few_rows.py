@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from osvm._input.rows import RowSource
+from osvm._input.scan import largest_magnitude
 from osvm.linear.dual import DualSolver
 from osvm.linear.examples import column_sizes
 
@@ -23,12 +24,14 @@ __all__ = ["are_few", "solve_few"]
 MOST_ROWS = 500
 MOST_VALUES = 200_000  # of dense rows
 MOST_RATIO = 100.0  # of the columns' largest values
+LARGEST = 1e6  # of them all
 _TOL, _MOST_EPOCHS = 1e-3, 300
+_VISITS = 2000  # from which the sigmoids of `probability` are learnt
 
 
 def are_few(X: Any) -> bool:
     """Whether these rows are few, and columns alike."""
-    if not isinstance(X, RowSource) or X.n_rows > MOST_ROWS:
+    if not isinstance(X, RowSource) or X.n_rows > MOST_ROWS or largest_magnitude(X) > LARGEST:
         return False
     if X.sparse:
         return True
@@ -39,8 +42,8 @@ def are_few(X: Any) -> bool:
     return len(sizes) > 0 and float(sizes.max()) <= MOST_RATIO * float(sizes.min())
 
 
-def solve_few(learner: Any, data: Any, seed: int) -> None:
-    """Put the optimum in the place of the learner's weights."""
+def solve_few(learner: Any, data: Any, seed: int, platt: Any = None) -> None:
+    """Put the optimum in the place of the learner's weights, and learn its sigmoids."""
     solver = DualSolver(
         learner.n_features,
         learner.n_out,
@@ -53,5 +56,12 @@ def solve_few(learner: Any, data: Any, seed: int) -> None:
     )
     solver.fit(data.X, data.targets, data.weight, tol=_TOL, max_epochs=_MOST_EPOCHS)
     weights = np.atleast_2d(solver.weights.array())
-    if np.isfinite(weights).all() and np.isfinite(solver.intercept).all():
-        learner.set_weights(weights, solver.intercept)
+    if not (np.isfinite(weights).all() and np.isfinite(solver.intercept).all()):
+        return
+    learner.set_weights(weights, solver.intercept)
+    if platt is not None:
+        scores = np.empty((data.X.n_rows, learner.n_out))
+        learner.decide(data.X, scores)
+        platt.state[:] = type(platt)(learner.n_out).state
+        for _ in range(_VISITS // data.X.n_rows):
+            platt.learn(scores, data.targets)

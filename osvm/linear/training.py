@@ -107,7 +107,7 @@ def train(
             watch.epochs.begin()
         began, before = time.perf_counter(), learner.loss_sum
         if judged:
-            _prepare(learner, epoch, passes.epochs, n, watch.epochs is not None)
+            _prepare(learner, epoch, passes.epochs, n)
         if order is None:
             order = visiting_order(n, passes.shuffle, passes.rng)
         if jobs > 1:
@@ -133,18 +133,17 @@ def train(
     return objectives
 
 
-def _prepare(learner: Any, epoch: int, epochs: int, n_rows: int, watched: bool) -> None:
+def _prepare(learner: Any, epoch: int, epochs: int, n_rows: int) -> None:
     """`Auto` before an epoch: candidates compete in the first one, then the best goes on.
 
-    The answer is the average over the last half of the epochs; where a callback looks, over
-    each of them.
+    The answer is the average over the last half of the epochs, the last weights before them.
     """
     if epoch == 0 and learner.seen == 0:
-        learner.decided_at = 0 if watched or epochs == 1 else min(n_rows, DECIDED_AT)
+        learner.decided_at = 0 if epochs == 1 else min(n_rows, DECIDED_AT)
         return
     learner.settle()
-    if watched or epoch <= epochs // 2:
-        learner.restart_average(watched or epoch == epochs // 2)
+    if epoch <= epochs // 2:
+        learner.restart_average(epoch == epochs // 2)
 
 
 def settle(learner: Any, schedule: Auto, averaged: bool) -> None:
