@@ -177,6 +177,34 @@ def usps():
     return len(X) / min(seconds(run) for _ in range(3)) / KERNLAB_ROWS
 
 
+def merge_over_removal(n=4000, repeats=5):
+    """Time of a merging pass over one that removes the smallest, every row a step; d 256."""
+    n, best = scaled(n, 600), {"merge": np.inf, "coefficient": np.inf}
+    X = np.random.default_rng(0).normal(size=(n, D))
+    y = np.random.default_rng(1).integers(2, size=n)
+    for _ in range(repeats):
+        for rule in best:
+            model = make_model(min(512, n // 2), "bottou", eviction=rule)
+            best[rule] = min(best[rule], seconds(lambda m=model: m.partial_fit(X, y)))
+    return best["merge"] / best["coefficient"]
+
+
+def stream(n=1_000_000, d=10, block=50_000):
+    """Rows a CPU second of a merging stream, and the growth of memory after its first block."""
+    import resource
+
+    n, block = scaled(n, 4000), scaled(block, 1000)
+    model = osvm.KernelClassifier(gamma=0.1)
+    rng = np.random.default_rng(0)
+    spent, sizes = 0.0, []
+    for _ in range(n // block):
+        X = rng.normal(size=(block, d))
+        y = X[:, 0] * X[:, 1] > 0
+        spent += seconds(lambda X=X, y=y: model.partial_fit(X, y))
+        sizes.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return n // block * block / spent, (sizes[-1] - sizes[1]) / 1024
+
+
 class Blocks:
     """Share of the yardstick, in blocks."""
 
@@ -234,6 +262,18 @@ class OneByOne:
     track_examples_per_second.unit = "1/s"
 
 
+class Merging:
+    timeout = 300
+
+    def track_merge_over_removal(self):
+        return merge_over_removal()
+
+    def track_stream_rows_per_second(self):
+        return stream(200_000)[0]
+
+    track_stream_rows_per_second.unit = "1/s"
+
+
 class Text:
     params = ("linear", "rbf")
     param_names = ("kernel",)
@@ -262,6 +302,9 @@ def main():
     for kernel in ("linear", "rbf"):
         ratio, rate = text(kernel)
         print(f"sparse text, {kernel}: {ratio:.0f} x pairwise_kernels ({rate:,.0f} rows/s)")
+    print(f"merging over removing, budget 512, d 256: {merge_over_removal():.2f}")
+    rate, grown = stream()
+    print(f"a million rows of d 10, merging: {rate:,.0f} rows/s, memory grows by {grown:.1f} MB")
     ratio = usps()
     if ratio is not None:
         print(f"USPS, nu-SVMD, budget 512: {ratio:.0f} x kernlab onlearn")

@@ -5,6 +5,7 @@
     python -m asv_bench.defaults --only cover sms   sets whose names contain a word
     python -m asv_bench.defaults --mode "one pass"  `partial_fit` alone
     python -m asv_bench.defaults --peers FILE       peers' scores of an earlier run's file
+    python -m asv_bench.defaults kernel             the kernel estimators (`defaults_kernel`)
 
 Two modes: `fit`, and one pass of `partial_fit` over rows in random order.  Scores are
 accuracy in percent, F1 (rare classes), R2 (regression) or AUC (novelty), times 100, on test
@@ -24,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from asv_bench import defaults_kernel
 from asv_bench.defaults_peers import LEARNERS, Learner
 from asv_bench.defaults_sets import SETS, Dataset
 from asv_bench.report import Report, bench_scale, make_parser
@@ -193,6 +195,10 @@ def add_tables(report: Report, lines: list[dict[str, Any]]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments[:1] == ["kernel"]:
+        defaults_kernel.main(arguments[1:])
+        return
     parser = make_parser("defaults", __doc__ or "")
     parser.add_argument("--only", nargs="*", default=[], help="words that a set's name contains")
     parser.add_argument("--seeds", type=int, help="number of seeds (5; 2 with --quick)")

@@ -2,9 +2,10 @@
 
 A `Report` holds tables and plots.  `finish` prints the tables and writes
 ``<name>.json`` (tables, raw figures, command, date, processor, load and versions) and
-``<name>.png`` into `RESULTS`.  ``doc/benchmarks.rst`` shows those files and nothing
-else, so a number there was written by the command that stands beside it.  With
-``--quick`` the files are called ``<name>-quick``: they are not kept in git.
+``<name>.png`` into `RESULTS`.  Figures that another machine must give too are named by
+`add_figure`; ``python -m asv_bench.papers.check`` compares them.  ``doc/benchmarks.rst`` shows
+those files and nothing else, so a number there was written by the command that stands beside
+it.  With ``--quick`` the files are called ``<name>-quick``: they are not kept in git.
 """
 
 from __future__ import annotations
@@ -140,6 +141,11 @@ class Report:
         self.tables: list[dict[str, Any]] = []
         self.plots: list[str] = []
         self.data: dict[str, Any] = {}
+        self.figures: dict[str, tuple[float, float]] = {}
+
+    def add_figure(self, name: str, value: float, spread: float) -> None:
+        """A figure that does not depend on the machine, and how far a rerun may be from it."""
+        self.figures[name] = (round(float(value), 6), round(float(spread), 6))
 
     def add_table(
         self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], note: str = ""
@@ -175,6 +181,7 @@ class Report:
             "machine": self.machine,
             "tables": self.tables,
             "plots": self.plots,
+            "figures": self.figures,
             "data": self.data,
         }
         path = self.folder / f"{self.name}.json"

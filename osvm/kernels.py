@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from osvm._input.convert import check_csr, to_csr
 from osvm._parts.compiled import KernelSpec
 from osvm._parts.kernel_blocks import FixedRows
 from osvm._parts.registry import Part, Registry, check_number
@@ -230,8 +231,8 @@ class PythonKernel(Kernel):
 def _rows(X: Any) -> Any:
     """X as a two-dimensional float array, or as checked CSR; float32 stays."""
     if hasattr(X, "tocsr"):
-        X = copy(X.tocsr())  # the check may put other arrays into it
-        X.check_format(full_check=True)
+        X = copy(X) if X.format == "csr" else to_csr(X)  # the check may put other arrays into it
+        check_csr(X)
         return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
     X = np.asarray(X)
     if X.dtype != np.float32:

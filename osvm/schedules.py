@@ -66,6 +66,8 @@ class Schedule(Part):
         values: dict[str, Any] = {}
         for field in dataclasses.fields(self):
             name, value = field.name, getattr(self, field.name)
+            if name == "lazy":  # no part of the step's size
+                continue
             if value is None:
                 value = context.get(name)
                 if value is None:
@@ -169,12 +171,25 @@ class Kecman(Schedule):
 
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """eta0 for ever."""
+    """eta0 for ever.
+
+    Parameters
+    ----------
+    eta0 : float, optional
+    lazy : bool, default False
+        For linear models with `project` and reg=0: a step starts from the weights as they were
+        before their projection, not from the projected ones.
+    """
 
     name: ClassVar[str] = "constant"
     kind: ClassVar[int] = 4
     keeps_eta0: ClassVar[bool] = True
     eta0: float | None = None
+    lazy: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flag(self.name, "lazy", self.lazy)
 
 
 @dataclass(frozen=True)

@@ -98,8 +98,10 @@ def _pick(rng, items):
 
 
 def _change_header(rng, header):
-    part = header[_pick(rng, ["state", "state", "state", "params"])]
-    places = list(_places(part))
+    parts = ["state", "state", "state", "params"]
+    if header.get("tokenizer"):
+        parts += ["tokenizer", "tokenizer", "input"]
+    places = list(_places(header[_pick(rng, parts)]))
     container, key = _pick(rng, places)
     way = int(rng.integers(10))
     if way == 0:
@@ -203,6 +205,12 @@ def use(model, kind):
         if not np.isfinite(found).all():
             raise Found("gives scores that are not finite")
         model.predict(data)
+    if "tokenizer_" in model.__dict__:
+        with contextlib.suppress(ValueError, TypeError):
+            model.predict(["word1 word2", "", "word3 " * 50])
+            model.tokenizer_.terms(range(model.n_features_in_))
+            if hasattr(model, "learn_one"):
+                model.predict_one({"word1": 1.0})
     if hasattr(model, "predict_proba"):
         with contextlib.suppress(ValueError, TypeError, AttributeError):
             model.predict_proba(data)

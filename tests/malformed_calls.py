@@ -12,6 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from saved_models import DENSE, KINDS, Y, make
 
+import osvm
+from osvm.stream import HashingTokenizer
+
 N, D = DENSE.shape
 REFUSALS = (ValueError, TypeError, AttributeError, FloatingPointError, OverflowError, OSError)
 
@@ -155,6 +158,99 @@ def calls(model, target):
         yield "save", name, (bad,), {}
     yield "set_params", "unknown", (), {"nonsense": 1}
     yield "set_params", "nested", (), {"a__b": 1}
+
+
+def _tokenizer(**params):
+    return HashingTokenizer(5, **params).fit(["good film", "bad film"])
+
+
+# ------------------------------------------------- functions, and objects that are no estimators
+
+NO_DOCUMENTS = {
+    "None": None, "number": 3, "text": "good", "bytes": b"good", "numbers": [3], "dict": {"a": 1},
+    "nested": [["good"]], "None inside": ["good", None], "array": np.zeros(3),
+}  # fmt: skip
+NO_TOKENIZER = [
+    {"bits": 0}, {"bits": 31}, {"bits": 1.5}, {"bits": "4"}, {"bits": True}, {"ngrams": 3},
+    {"ngrams": (0, 1)}, {"ngrams": (2, 1)}, {"ngrams": (1, 10**9)}, {"tf": "nonsense"},
+    {"tf": None}, {"analyzer": "line"}, {"stop_words": 3}, {"stop_words": "klingon"},
+    {"stop_words": [3]}, {"min_length": 0}, {"min_length": 10**20}, {"min_length": "2"},
+]  # fmt: skip
+NO_WEIGHTS = {
+    "one": [1.0], "nan": [1.0, np.nan], "inf": [1.0, np.inf], "negative": [-1.0, 2.0],
+    "zeros": [0.0, 0.0], "name": "nonsense", "None": None, "deep": [[1.0, 2.0]],
+    "texts": ["a", "b"], "object": object(), "complex": [1j, 1],
+}  # fmt: skip
+NO_OPTIONS = [
+    {"rounds": 0}, {"rounds": -1}, {"rounds": "x"}, {"rounds": 1.5}, {"rounds": True},
+    {"nonsense": 1}, {"tol": -1.0}, {"tol": np.nan}, {"engine": 3}, {"patience": 0},
+    {"resume": True}, {"resume": "x"}, {"checkpoint": "/no/such/folder/m.osvm"},
+    {"validation": 3}, {"validation": (DENSE,)}, {"classes": [[1, 2], [3, 4]]},
+]  # fmt: skip
+
+
+def function_calls(model, other, tokenizer):
+    """(name, call) of functions with arguments that none may accept; two fitted models."""
+    data = model.to_bytes()
+    y = Y["binary"]
+    new = lambda: osvm.LinearClassifier(random_state=0)  # noqa: E731
+    for name, bad in {
+        "None": None, "number": 3, "text": "x", "empty": [], "None inside": [model, None],
+        "a class": [osvm.LinearClassifier], "unfitted": [model, new()], "a model": model,
+        "others": [model, other], "bytes": [data, data],
+        "a fixed set": [osvm.LinearSVC().fit(DENSE, y)] * 2,
+    }.items():  # fmt: skip
+        yield f"merge of {name}", lambda bad=bad: osvm.merge(bad)
+    for name, bad in NO_WEIGHTS.items():
+        yield f"merge, weights {name}", lambda bad=bad: osvm.merge([model, model], weights=bad)
+    for name, bad in {"number": 3, "unfitted": new(), "another": other, "bytes": data}.items():
+        yield f"merge, base {name}", lambda bad=bad: osvm.merge([model, model], base=bad)
+    for name, bad in {
+        "None": None, "number": 3, "text": "x", "nothing": b"", "some": data[:-1], "zip": data[:4],
+        "more": data + b"0", "changed": data[:50] + b"!" + data[51:], "array": np.zeros(30),
+        "list": [1, 2],
+    }.items():  # fmt: skip
+        yield f"from_bytes of {name}", lambda bad=bad: osvm.from_bytes(bad)
+    for name, bad in {
+        "None": None, "number": 3, "none": [], "numbers": [3], "None inside": [None],
+        "no file": ["/no/such/file.svm"], "X alone": [(DENSE,)], "short y": [(DENSE, y[:3])],
+        "short weight": [(DENSE, y, np.ones(3))], "nan": [(DENSE * np.nan, y)], "empty": [()],
+        "X is None": [(None, y)], "gives None": [lambda: None], "gives a number": [lambda: 3],
+        "five parts": [(DENSE, y, None, None, None)], "no rows": [(DENSE[:0], y[:0])],
+        "other columns": [(DENSE, y), (DENSE[:, :3], y)], "text": "abc",
+    }.items():  # fmt: skip
+        yield f"fit, blocks {name}", lambda bad=bad: osvm.distributed.fit(model, bad)
+    for bad in NO_OPTIONS:
+        yield f"fit, {bad}", lambda bad=bad: osvm.distributed.fit(model, [(DENSE, y)], **bad)
+    for bad in (None, 3, "x", osvm.SVC(), osvm.LinearSVC(), object(), osvm.LinearClassifier):
+        yield f"fit of {bad!r:.40}", lambda bad=bad: osvm.distributed.fit(bad, [(DENSE, y)])
+    for bad in NO_TOKENIZER:
+        yield f"HashingTokenizer {bad}", lambda bad=bad: HashingTokenizer(**bad)
+    for method in ("fit", "partial_fit", "transform", "fit_transform"):
+        for name, bad in NO_DOCUMENTS.items():
+            call = getattr(tokenizer, method)
+            yield f"tokenizer.{method} of {name}", lambda call=call, bad=bad: call(bad)
+    for bad in (None, 3, "x", model, HashingTokenizer(6).fit(["a"]), _tokenizer(idf=False)):
+        yield f"tokenizer.merge {bad!r:.40}", lambda bad=bad: tokenizer.merge(bad)
+    for bad in (None, 3, {3: 1.0}, {"a": None}, {"a": [1]}, {"a": 10**400}):
+        yield f"tokenizer.columns_of {bad!r:.40}", lambda bad=bad: tokenizer.columns_of(bad)
+    for bad in ({"a": np.nan}, {"a": None}, {"a": 10**400}, {"a": 1j}, {"a": 1.0, 3: 1.0}):
+        yield f"learn_one of {bad!r:.40}", lambda bad=bad: new().learn_one(bad, "yes")
+    for bad in (0, -1, 3, "x", 2.0, True, 2**40):
+        name = f"learn_one, n_features {bad!r}"
+        yield name, lambda bad=bad: new().learn_one({"a": 1.0}, "yes", n_features=bad)
+    for bad in (0, -1, "x", 2.0, True):
+        name = f"learn_one of numbers, n_features {bad!r}"
+        yield name, lambda bad=bad: new().learn_one({0: 1.0}, "yes", n_features=bad)
+    for bad in (0, 1.5, "x", True, [1]):
+        fresh = osvm.LinearClassifier(n_jobs=bad, schedule="bottou")
+        yield f"fit, n_jobs {bad!r}", lambda fresh=fresh: fresh.fit(DENSE, y)
+    for bad in (3, "x", [], lambda: None, lambda model, epoch, more: None):
+        fresh = osvm.LinearClassifier(callback=bad)
+        yield f"fit, callback {bad!r:.20}", lambda fresh=fresh: fresh.fit(DENSE, y)
+    for name, bad in BAD_PATH.items():
+        yield f"load of {name}", lambda bad=bad: osvm.load(bad)
+        yield f"save to {name}", lambda bad=bad: osvm.save(model, bad)
 
 
 COVERED = WITHOUT | {

@@ -96,6 +96,19 @@ def online_subgradient(X, y, eta, radius=None):
     return np.array(path)
 
 
+def lazy_subgradient(X, y, eta, radius, size=1):
+    """Kitani, algorithm 2 as printed: theta is never projected; `size` rows a step."""
+    theta, w, path = np.zeros(X.shape[1]), np.zeros(X.shape[1]), []
+    for start in range(0, len(X), size):
+        batch = range(start, min(start + size, len(X)))
+        theta = theta - eta * np.mean(
+            [-y[i] * X[i] if y[i] * (w @ X[i]) < 1 else 0 * X[i] for i in batch], axis=0
+        )
+        w = theta * min(1, radius / max(np.linalg.norm(theta), 1e-300))
+        path.append(w)
+    return np.array(path)
+
+
 def soft_svm(X, y, reg):
     """Kitani, algorithm 3, with theta."""
     theta, w, path = np.zeros(X.shape[1]), np.zeros(X.shape[1]), []

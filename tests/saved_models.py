@@ -15,12 +15,13 @@ from scipy.sparse import csr_array
 
 import osvm
 from osvm import io, losses, recipes, solvers, taxonomy
+from osvm.stream import HashingTokenizer
 
 rng = np.random.default_rng(0)
-DENSE = rng.normal(size=(60, 12)) * (rng.random((60, 12)) < 0.4)
+DENSE = rng.normal(size=(60, 16)) * (rng.random((60, 16)) < 0.3)
 X = csr_array(DENSE)
-W = rng.normal(size=12)
-V = {label: rng.normal(size=12) for label in "abc"}
+W = rng.normal(size=16)
+V = {label: rng.normal(size=16) for label in "abc"}
 PATHS = np.array(["x/a", "x/b", "y/c"])
 CODE = np.digitize(X @ W, [-0.5, 0.5])
 Y = {
@@ -38,6 +39,22 @@ NORMALIZED = osvm.schedules.Adaptive(normalized=True, forget=0.99)
 MIRROR = osvm.schedules.Adaptive(mirror=True, tail=False)
 
 
+TEXTS = [" ".join(f"word{k}" for k in np.flatnonzero(x)) for x in DENSE]
+TOKENIZERS = {
+    "tf-idf": {},
+    "terms": {"keep_terms": True, "ngrams": (1, 2), "tf": "count", "stop_words": ["word1"]},
+    "chars": {"analyzer": "char", "ngrams": (2, 2), "idf": False, "signed": False},
+}
+
+
+def _text_model(cls, params, tokenizer):
+    """A model of documents: its 16 columns are those of the tokenizer."""
+    model = _estimator(cls, params)
+    model.tokenizer_ = HashingTokenizer(4, **TOKENIZERS[tokenizer]).fit(TEXTS)
+    model._input = {"format": "text", "tokenizer": model.tokenizer_.config()}
+    return model
+
+
 def _estimator(name, params):
     cls = getattr(importlib.import_module(io.CLASSES[name]), name)
     seeded = "random_state" in inspect.signature(cls).parameters
@@ -46,6 +63,10 @@ def _estimator(name, params):
 
 LINEAR = [
     ("binary", {}),
+    ("multi", {}),
+    ("multi", {"schedule": osvm.schedules.Auto(half_life=20.0), "epochs": 1}),
+    ("binary", {"n_jobs": 2, "schedule": "bottou"}),
+    ("multi", {"n_jobs": 2, "schedule": "adaptive", "average": True}),
     ("binary", {"C": 2.0}),
     ("binary", {"reg": 0.01, "schedule": "inverse_time", "project": True}),
     ("binary", {"project": 2.0, "average": True}),
@@ -65,7 +86,13 @@ LINEAR = [
     ("binary", {"schedule": "adaptive"}),
     ("binary", {"schedule": NORMALIZED, "average": True, "probability": True}),
     ("binary", {"schedule": "coin_betting", "average": True}),
+    ("multi", {"schedule": "coin_betting", "probability": True}),
     ("binary", {"warm_start": True, "normalize": True}),
+    ("binary", {"scale": "std"}),
+    ("binary", {"scale": "std", "reg": 0.01, "average": True, "project": True}),
+    ("binary", {"scale": "running"}),
+    ("multi", {"scale": "maxabs", "batch_size": 7, "probability": True, "normalize": True}),
+    ("multi", {"scale": "maxabs", "schedule": "smd", "loss": "softmax"}),
     ("multi", {"loss": "softmax", "batch_size": "full"}),
     ("multi", {"loss": "multiclass_hinge", "probability": True, "average": True}),
     ("multi", {"average": 10, "batch_size": 7, "class_weight": {"a": 2.0}}),
@@ -74,6 +101,7 @@ LINEAR = [
     ("multi", {"schedule": MIRROR, "loss": "softmax", "average": 10}),
     ("multi", {"schedule": NORMALIZED}),
     ("multi", {"project": True}),
+    ("multi", {"project": 0.1, "reg": 0.0, "schedule": osvm.schedules.Constant(0.1, lazy=True)}),
     ("paths", {"loss": "graph_hinge", "taxonomy": TREE}),
 ]  # fmt: skip
 LINEAR_SVC = [
@@ -89,10 +117,13 @@ REGRESSOR = [
     {"loss": "squared", "batch_size": "full"},
     {"loss": osvm.losses.get("huber", delta=0.3), "schedule": "smd"},
     {"loss": "squared", "schedule": NORMALIZED, "average": True},
+    {"scale": "std", "schedule": "bottou"},
+    {"loss": "huber", "schedule": "coin_betting"},
+    {"loss": "squared", "schedule": "auto", "batch_size": 1, "epochs": 2},
 ]
 NOVELTY = [
     {}, {"average": True, "batch_size": 5}, {"batch_size": "full"}, {"schedule": "adaptive"},
-    {"nu": 0.3, "reg": 0.01},
+    {"nu": 0.3, "reg": 0.01}, {"scale": "maxabs"},
 ]  # fmt: skip
 MULTILABEL = [
     ("sets", {}),
@@ -101,8 +132,12 @@ MULTILABEL = [
     ("sets", {"batch_size": "full"}),
     ("sets", {"probability": True, "C": 1.0}),
     ("sets", {"class_weight": "balanced", "project": True}),
+    ("sets", {"schedule": "adaptive", "average": True}),
+    ("sets", {"schedule": "coin_betting"}),
     ("one set", {"C": 1.0}),
     ("one set", {"C": 1.0, "batch_size": "full"}),
+    ("sets", {"scale": "std", "average": True}),
+    ("one set", {"scale": "maxabs", "batch_size": 7}),
 ]
 KERNEL = [
     ("binary", {}),
@@ -121,6 +156,21 @@ KERNEL = [
     ("binary", {"budget": 10, "eviction": "merge", "schedule": "bottou"}),
     ("multi", {"budget": 10, "eviction": "project", "kernel": "polynomial", "gamma": 0.5}),
     ("paths", {"loss": "graph_hinge", "taxonomy": TREE, "label_kernel": "taxonomy"}),
+]
+KERNEL_REGRESSOR = [
+    {}, {"schedule": "constant", "budget": 10}, {"eviction": "term", "budget": 9},
+    {"eviction": "merge", "budget": 9}, {"eviction": "project", "budget": 9, "kernel": "linear"},
+]  # fmt: skip
+KERNEL_NOVELTY = [
+    {}, {"nu": None, "reg": 0.1, "budget": 12}, {"eviction": "merge", "budget": 9},
+    {"eviction": "project", "budget": 9},
+]  # fmt: skip
+TEXT = [
+    ("LinearClassifier", "binary", {}, "tf-idf"),
+    ("LinearClassifier", "multi", {"loss": "logistic"}, "terms"),
+    ("MultilabelClassifier", "sets", {}, "terms"),
+    ("KernelClassifier", "binary", {"budget": 10}, "chars"),
+    ("LinearRegressor", "number", {}, "tf-idf"),
 ]
 SVC = [
     *(("binary", {"solver": name}) for name in solvers.names()),
@@ -174,13 +224,16 @@ def _kinds():
         add("SVR", "number", params)
     for params in ({}, {"nu": 0.1, "kernel": "linear"}):
         add("OneClassSVM", "novel", params)
-    for params in ({}, {"schedule": "constant", "budget": 10}, {"eviction": "term", "budget": 9}):
+    for params in KERNEL_REGRESSOR:
         add("KernelRegressor", "number", params)
-    for params in ({}, {"nu": None, "reg": 0.1, "budget": 12}):
+    for params in KERNEL_NOVELTY:
         add("KernelNovelty", "novel", params)
     for params in ({}, {"p": 4.0, "epochs": 2, "shuffle": True}):
         add("AlmaClassifier", "binary", params)
     add("AlmaClassifier", "multi", {"p": 3.0})
+    for cls, target, params, name in TEXT:
+        make_text = functools.partial(_text_model, cls, params, name)
+        kinds[f"{cls} of text({name}) {target}"] = (make_text, target)
     for name in recipes.__all__:
         if inspect.isfunction(getattr(recipes, name)):
             kinds[f"recipes.{name}"] = (
@@ -234,4 +287,9 @@ def fingerprint(model):
         for name in sorted(arrays):
             seen.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
             seen.update(np.ascontiguousarray(arrays[name]).tobytes())
+    if "tokenizer_" in model.__dict__:
+        counts, columns = model.tokenizer_.get_state()
+        seen.update(repr((model.tokenizer_.config(), counts)).encode())
+        for name in sorted(columns):
+            seen.update(name.encode() + columns[name].tobytes())
     return seen.digest()

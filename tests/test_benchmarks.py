@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 asv_bench = pytest.importorskip("asv_bench")
 
 from asv_bench import compare, readme, report, smoke  # noqa: E402
+from asv_bench.papers import check, plain_svmd  # noqa: E402
 
 FILES = sorted(report.RESULTS.glob("*.json"))
 
@@ -67,3 +69,58 @@ def test_parameters_are_combined_as_asv_does():
     assert smoke.combinations(None) == [()]
     assert smoke.combinations([1, 2]) == [(1,), (2,)]
     assert smoke.combinations(([1, 2], ["a"])) == [(1, "a"), (2, "a")]
+
+
+# --------------------------------------------------------- figures of the papers
+
+
+def test_committed_figures_are_those_of_this_tree():
+    """The small version of ``python -m asv_bench.papers.check``."""
+    with pytest.raises(SystemExit) as end:
+        check.main(["--small"])
+    assert end.value.code == 0
+
+
+def test_a_figure_that_is_off_is_named():
+    old = {"a": [1.0, 0.1], "b": [2.0, 0.1], "c": [3.0, 0.1], "d": [4.0, 0.0]}
+    new = {"a": [1.05, 0.0], "b": [2.2, 5.0], "d": [float("nan"), 0.0]}
+    lines = check.differences(old, new)
+    assert [line.split(":")[0] for line in lines] == ["c", "b", "d"]
+    assert "2.2, committed 2 ± 0.1" in lines[1]
+
+
+def test_check_takes_what_fits_the_time():
+    files = [{"name": name, "seconds": s} for name, s in (("a", 10), ("b", 40), ("c", 60))]
+    assert [file["name"] for file in check.within(files, 1.0)] == ["a", "b"]
+    listed = check.committed()
+    assert listed == sorted(listed, key=lambda file: file["seconds"])
+    assert {"svmd_usps", "kecman-figures58", "mmds-rcv1"} <= {file["name"] for file in listed}
+
+
+@pytest.mark.parametrize("smd", [None, (0.5, 0.9)])
+@pytest.mark.parametrize("n_labels", [2, 4])
+@pytest.mark.parametrize("nu", [None, 0.1])
+def test_the_plain_reference_of_the_papers_is_followed(smd, n_labels, nu):
+    """Different code: the tests' own reference keeps its rows in another way."""
+    import reference_kernel as reference
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    y = (X @ rng.normal(size=(3, n_labels))).argmax(axis=1)
+    reg = 1.0 if nu else 0.01
+    other = reference.Reference(
+        reference.hinge if n_labels == 2 else reference.multiclass_hinge, reference.rbf(0.2), reg,
+        K=1 if n_labels == 2 else n_labels, eta0=0.5, budget=20, nu=nu, eta_min=1e-6,
+        schedule=None if smd else lambda t: 0.5 * np.sqrt(10 / (10 + t)),
+        **({"mu": smd[0], "decay": smd[1]} if smd else {"decay": 0.0}),
+    )  # fmt: skip
+    wrong = 0
+    for x, label in zip(X, y):
+        score, _ = other.step(x, 2 * label - 1 if n_labels == 2 else label)
+        wrong += (score[0] > 0 if n_labels == 2 else np.argmax(score)) != label
+    options = {"smd": smd} if smd else {"tau": 10.0}
+    found = plain_svmd.running_error(
+        X, y, plain_svmd.gaussian(0.2), 20, eta0=0.5, reg=reg, nu=nu, **options
+    )
+    assert found == wrong / len(y)
+    assert 0.05 < found < 0.8

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import osvm
 from osvm import kernels
 from osvm._input.rows import RowSource
 from osvm._parts.compiled import KernelSpec
@@ -382,3 +383,16 @@ def test_wrong_shapes_are_refused():
         kernels.Linear().spec().rows(source(np.ones((1, 2))), source(np.ones((1, 3))))
     assert kernels.RBF(1.0)(np.ones((0, 2)), np.ones((3, 2))).shape == (0, 3)
     assert kernels.RBF(1.0)(np.ones((3, 2)), np.ones((0, 2))).shape == (3, 0)
+
+
+def test_row_ends_that_fall_back_to_zero_are_refused():
+    """scipy takes a matrix for an empty one when its last row end is 0, and looks no further."""
+    bad = sp.csr_matrix((4, 3))
+    bad.data, bad.indices = np.ones(5), np.zeros(5, np.int32)
+    bad.indptr = np.array([0, 0, 5000, 0, 0], np.int32)
+    for X in (bad, bad.T):  # and CSC
+        for call in (kernels.Linear().diagonal, kernels.RBF(1.0), kernels.RBF(1.0).diagonal):
+            with pytest.raises(ValueError, match="indptr"):
+                call(X)
+        with pytest.raises(ValueError, match=r"indptr|row"):
+            osvm.LinearClassifier().fit(X, np.arange(X.shape[0]) % 2)

@@ -19,7 +19,7 @@ VALUES = [
     "squared", "multiclass_hinge", "graph_hinge", "smd", "constant", "inverse_time", "bottou",
     "dual", "sgd", "buffer", "ol_svm", "linear", "rbf", "term", "fifo", "merge", "nonsense",
     object(), osvm.schedules.SMD(per_coordinate=True), "adaptive", "coin_betting", "auto",
-    osvm.schedules.Adaptive(normalized=True),
+    osvm.schedules.Adaptive(normalized=True), "std", "running",
 ]  # fmt: skip
 REFUSED = (ValueError, TypeError, AttributeError, FloatingPointError)
 

@@ -75,6 +75,10 @@ def variants(report: Report, options: Any, data: problems.Problem) -> None:
         "off the rows; a batch is one step, so that after one epoch a batch of 1000 has made a "
         f"thousandth of the steps. Medians of {options.repeats} orders. Optimum {optimum:.5f}.",
     )
+    for (project, average, batch, epochs), cell in cells.items():
+        what = f"{epochs} epochs, batch {batch}, projection {project}, average {average}"
+        for name, values, least in (("gap", cell["gap"], 1e-3), ("error", cell["error"], 0.05)):
+            report.add_figure(f"{what}: {name}", np.median(values), max(np.ptp(values), least))
     report.data["variants"] = [
         {"project": k[0], "average": k[1], "batch": k[2], "epochs": k[3], **v}
         for k, v in cells.items()
@@ -101,6 +105,7 @@ def randomised(report: Report, options: Any, data: problems.Problem) -> None:
             for seed in range(options.repeats)
         ]  # fmt: skip
         gap, error = np.median(found, axis=0)
+        report.add_figure(f"sorted rows, {label}: test error, %", error, 0.2)
         rows.append([label, f"{100 * gap:.1f} %", f"{error:.2f} %"])
     report.add_table(
         "Rows sorted by class, one epoch",
@@ -125,6 +130,7 @@ def stream_and_regret(report: Report, data: problems.Problem, reg: float) -> Non
         "sgd_svm (Bottou's t0)": recipes.sgd_svm(reg=reg, fit_intercept=False, record=True),
         "perceptron": recipes.perceptron(record=True),
         "projected_ogd, step 1": recipes.projected_ogd(reg**-0.5, eta0=1.0, record=True),
+        "projected_ogd, lazy": recipes.projected_ogd(reg**-0.5, eta0=1.0, lazy=True, record=True),
     }
     # f_t(w) = reg/2 ||w||² + hinge: ||w_t|| is read at the ends of short blocks.
     ends = np.unique(np.concatenate([np.geomspace(1, n, 200), np.arange(0, n + 1, 200)[1:], [n]]))
@@ -194,6 +200,13 @@ def stream_and_regret(report: Report, data: problems.Problem, reg: float) -> Non
         "the regret. Regret is taken against the minimiser over all rows; the perceptron's loss "
         "is another one.",
     )  # fmt: skip
+    for name, out in found.items():
+        error = 100 * float(out["error"][-1])
+        report.add_figure(f"stream, reg {reg:g}, {name}: progressive error, %", error, 0.05)
+        report.add_figure(f"stream, reg {reg:g}, {name}: test error, %", out["test"], 0.1)
+        last = float(out["regret"][-1])
+        if np.isfinite(last):
+            report.add_figure(f"stream, reg {reg:g}, {name}: regret", last, 0.02 * abs(last))
     report.data[f"stream {reg:g}"] = {
         name: {
             "progressive_error": float(out["error"][-1]),

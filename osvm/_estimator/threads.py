@@ -1,4 +1,4 @@
-"""How many threads a call may use, and a team of them that survives Ctrl-C."""
+"""How many threads a call may use, their shares, and a team of them that survives Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
 from osvm._input.parameters import check_integer
 
-__all__ = ["Team", "resolve_jobs"]
+__all__ = ["Team", "resolve_jobs", "row_parts"]
+
+FEW_ROWS = 1000  # are scored sooner than threads start
 
 
 def resolve_jobs(n_jobs: int | None) -> int:
@@ -22,6 +27,31 @@ def resolve_jobs(n_jobs: int | None) -> int:
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0: give a number of threads, or -1 for all cores")
     return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+
+
+def row_parts(X: Any, jobs: int) -> list[Any]:
+    """X in shares of its rows that view its arrays; X alone where it is small or no such X.
+
+    What is not valid in a CSR matrix is not valid in one of its shares.
+    """
+    kind, shape = type(X), getattr(X, "shape", ())
+    if jobs == 1 or len(shape) != 2 or shape[0] < FEW_ROWS:
+        return [X]
+    edges = np.linspace(0, shape[0], jobs + 1).astype(int).tolist()
+    if kind is np.ndarray:
+        return [X[a:b] for a, b in zip(edges, edges[1:])]
+    if kind not in (sp.csr_matrix, sp.csr_array) or len(X.indptr) != shape[0] + 1:
+        return [X]
+    parts = []
+    for a, b in zip(edges, edges[1:]):
+        part = kind((b - a, shape[1]), dtype=X.dtype)
+        begin = int(X.indptr[a]) if a else 0
+        end = int(X.indptr[b]) if b < shape[0] else len(X.indices)
+        # set, not given to the constructor, which may convert the indices
+        part.data, part.indices = X.data[begin:end], X.indices[begin:end]
+        part.indptr = X.indptr[a : b + 1] - X.indptr.dtype.type(begin)
+        parts.append(part)
+    return parts
 
 
 class Team:

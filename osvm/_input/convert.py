@@ -85,6 +85,13 @@ def _objectsto_floats(array: npt.NDArray[Any], what: str) -> npt.NDArray[np.floa
         ) from None
 
 
+def check_csr(X: Any) -> None:
+    """scipy's check of a compressed matrix, also where it takes the matrix for an empty one."""
+    X.check_format(full_check=True)
+    if (X.indptr[1:] < X.indptr[:-1]).any():
+        raise ValueError("indptr must never decrease")
+
+
 def to_csr(X: Any) -> Any:
     """Another sparse format as CSR; checked first, because scipy's loops trust their input."""
     fmt = X.format.upper()
@@ -92,7 +99,7 @@ def to_csr(X: Any) -> Any:
         if X.format in ("csc", "bsr"):
             if len(X.data) != len(X.indices):
                 raise ValueError(f"{len(X.data)} values for {len(X.indices)} indices")
-            copy.copy(X).check_format(full_check=True)  # a copy, because it may trim the arrays
+            check_csr(copy.copy(X))  # a copy, because it may trim the arrays
             return X.tocsr()
         X = X.tocoo()
         for axis, index, size in zip(("row", "column"), (X.row, X.col), X.shape, strict=True):

@@ -1,6 +1,6 @@
-"""Class labels as codes 0, 1, ..., and the weights of classes.
+"""Class labels as codes 0, 1, ..., the weights of classes, and the order in which they come.
 
-Both objects here are immutable: growing gives a new one, so an estimator can
+`LabelIndex` and `RunningBalance` are immutable: growing gives a new one, so an estimator can
 check everything first and store the result last.
 """
 
@@ -13,9 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from osvm._input.convert import warn
 from osvm._input.schema import Field, Schema, check_list, fair_dtype
 
-__all__ = ["LabelIndex", "RunningBalance", "check_class_weight", "resolve_class_weight"]
+__all__ = [
+    "LabelIndex",
+    "LabelRuns",
+    "RunningBalance",
+    "check_class_weight",
+    "resolve_class_weight",
+]
 
 _NUMERIC = "biuf"
 SMALL = 8  # labels up to which a dictionary is quicker than numpy
@@ -368,3 +375,57 @@ def split_outputs(codes: np.ndarray, n_classes: int) -> np.ndarray:
     if n_classes == 2:
         return np.where(codes == 1, 1.0, -1.0)[None, :]
     return np.where(codes[None, :] == np.arange(n_classes)[:, None], 1.0, -1.0)
+
+
+class LabelRuns:
+    """Warns, once, of a stream whose labels come in runs, where what is learnt last wins.
+
+    Pairs of neighbors are counted, one in 128 rows and at least one a block, in the first
+    blocks and then in every eighth, so that it costs next to nothing; single rows are not
+    looked at.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> runs = LabelRuns()
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     for block in np.repeat([0, 1], 5000).reshape(-1, 20):
+    ...         runs.watch(block)
+    >>> [str(w.message)[:19] for w in found]
+    ['labels come in runs']
+    """
+
+    __slots__ = ("blocks", "changes", "counts", "n", "next_look")
+
+    def __init__(self) -> None:
+        self.counts: dict[int, int] = {}
+        self.changes = self.n = self.blocks = 0
+        self.next_look: float = 16.0
+
+    def reorder(self, order: npt.NDArray[Any]) -> None:
+        """Code `order[k]` is k from now on."""
+        self.counts = {k: self.counts.get(code, 0) for k, code in enumerate(order.tolist())}
+
+    def watch(self, codes: Codes) -> None:
+        """The codes of the next rows."""
+        self.blocks += 1
+        if self.blocks > 16 and self.blocks % 8:
+            return
+        for code, following in zip(codes[:-1:128].tolist(), codes[1::128].tolist()):
+            self.counts[code] = self.counts.get(code, 0) + 1
+            self.changes += code != following
+            self.n += 1
+        if self.n < self.next_look:
+            return
+        expected = self.n - sum(count**2 for count in self.counts.values()) / self.n
+        self.next_look = 1.2 * self.n
+        if expected >= 12.0 and self.changes < 0.1 * expected - 0.2:
+            self.next_look = math.inf
+            warn(
+                f"labels come in runs: of {self.n} pairs of neighboring rows {self.changes} have "
+                f"different labels, where rows in random order have about {expected:.0f}. What is "
+                "learnt last will win: shuffle the rows (the command visits a plain file in "
+                "random order, osvm.stream.BlockReader does so in Python)",
+                UserWarning,
+            )

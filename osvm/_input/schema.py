@@ -315,7 +315,14 @@ def weights_schema(
 
 
 def sgd_schema(
-    dim: int, n_out: int, dtype: Any, *, average_from: float, radius: float, batch_size: int
+    dim: int,
+    n_out: int,
+    dtype: Any,
+    *,
+    average_from: float,
+    radius: float,
+    batch_size: int,
+    lazy: bool = False,
 ) -> Schema:
     """State of an `SGDLearner` with these options."""
     shape = (dim,) if n_out == 1 else (dim, n_out)
@@ -334,6 +341,8 @@ def sgd_schema(
         "intercept": ArrayField((n_out,), np.float64, -limit, limit),
         "intercept_sum": ArrayField((n_out,), np.float64, -1e30 * limit, 1e30 * limit),
     }
+    if lazy:
+        arrays["lift"] = ArrayField((n_out,), np.float64, 1.0, 1e300)
     if batch_size > 1:
         bound = weight_limit(dtype)
         arrays |= {
@@ -496,6 +505,7 @@ def buffer_schema(
     sparse: bool,
     budget: int,
     trace: bool,
+    average: bool,
     n: int,
     n_victims: int,
     most_victims: int,
@@ -546,7 +556,12 @@ def buffer_schema(
         "eta_intercept": ArrayField((K,), low=0.0),
         "z_intercept": ArrayField((K,)),
     }
+    if average:
+        scalars["average_from"] = COUNT
+        arrays["means"] = ArrayField((K + 1,), np.float64, -big, big)
     rules: list[Rule] = [
+        (lambda s, a: not (average and trace), "a machine with a trace does not average"),
+        (lambda s, a: not average or s["average_from"] <= s["t"], "an average from the future"),
         (
             lambda s, a: (
                 (s["n_outputs"], s["float64"], s["sparse"], s["trace"])

@@ -6,21 +6,25 @@ Raw text becomes hashed columns; it cannot come back.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
 
 from osvm.cli.inputs import add_input_arguments, open_input
-from osvm.cli.report import Report, add_report_arguments, say, say_skipped
+from osvm.cli.report import Report, add_report_arguments, positive, say, say_skipped
 from osvm.io.archive import replacing
+from osvm.stream.external import ExternalShuffle
 from osvm.stream.formats import guess_format
 from osvm.stream.parquet import N_FEATURES
 
 TARGETS = ("svmlight", "vw", "csv", "parquet")
 MAX_CSV_COLUMNS = 10_000
+BUCKETS = 64  # of --shuffle into one file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +38,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="number the labels 0, 1, ... as they appear and write their names here (JSON)",
     )
+    parser.add_argument(
+        "--shuffle",
+        action="store_true",
+        help="write the rows in random order, through files beside OUTPUT that take about as "
+        "much room as the data",
+    )
+    parser.add_argument(
+        "--split",
+        type=positive,
+        metavar="N",
+        help="with --shuffle, N files of rows drawn at random: out.svm becomes out-0.svm, ...",
+    )
+    parser.add_argument("--random-state", type=int, metavar="SEED", help="of --shuffle")
+    parser.add_argument(
+        "--memory-mb",
+        type=positive,
+        default=256,
+        metavar="MB",
+        help="that --shuffle holds at a time (default: 256)",
+    )
     add_report_arguments(parser)
     add_input_arguments(parser)
 
@@ -44,22 +68,57 @@ def run(arguments: argparse.Namespace) -> int:
         target = "csv"
     if target not in TARGETS:
         arguments.parser.error(f"cannot write {target}; --to {', '.join(TARGETS)}")
+    if arguments.split and not arguments.shuffle:
+        arguments.parser.error("--split needs --shuffle")
+    if arguments.output == "-" and (target == "parquet" or arguments.shuffle):
+        what = "Parquet" if target == "parquet" else "what --shuffle writes"
+        raise ValueError(f"{what} cannot go to standard output")
     with open_input(arguments, arguments.data) as reader:
-        if target == "parquet":
-            figures = _to_parquet(arguments, reader)
-        elif arguments.output == "-":
-            figures = _to_lines(arguments, reader, target, sys.stdout.buffer)
-        elif os.path.exists(arguments.output) and not os.path.isfile(arguments.output):
-            with open(arguments.output, "wb") as file:  # a pipe or a device
-                figures = _to_lines(arguments, reader, target, file)
-        else:
-            with replacing(arguments.output) as file:
-                figures = _to_lines(arguments, reader, target, file)
+        figures = _convert(arguments, reader, target)
         say_skipped(arguments, reader)
     say(arguments, f"{figures['rows']} rows, {figures['values']} values")
     if arguments.json and arguments.output != "-":
         print(json.dumps(figures))
     return 0
+
+
+def _convert(arguments: argparse.Namespace, reader: Any, target: str) -> dict[str, Any]:
+    labels, report = Labels(arguments), Report(arguments, reader, table=False)
+    writer = _to_parquet if target == "parquet" else _to_lines
+    rows = values = 0
+    outputs = [arguments.output]
+    if arguments.split:
+        stem, suffix = os.path.splitext(arguments.output)
+        width = len(str(arguments.split - 1))
+        outputs = [f"{stem}-{k:0{width}}{suffix}" for k in range(arguments.split)]
+    with contextlib.ExitStack() as stack:
+        if arguments.shuffle:
+            reader = stack.enter_context(
+                ExternalShuffle(
+                    reader,
+                    arguments.split or BUCKETS,
+                    arguments.memory_mb << 20,
+                    os.path.dirname(os.path.abspath(arguments.output)),
+                    arguments.random_state,
+                )
+            )
+        for k, output in enumerate(outputs):
+            if arguments.split:
+                reader.go_to(k)
+            with _opened(output) as file:
+                for n, m in writer(arguments, reader, target, file, labels):
+                    rows, values = rows + n, values + m
+                    report.add(n, loss=None)
+    labels.save()
+    return {**report.finish(), "rows": rows, "values": values}
+
+
+def _opened(output: str) -> Any:
+    if output == "-":
+        return contextlib.nullcontext(sys.stdout.buffer)
+    if os.path.exists(output) and not os.path.isfile(output):
+        return open(output, "wb")  # a pipe or a device
+    return replacing(output)
 
 
 class Labels:
@@ -92,11 +151,9 @@ class Labels:
 
 
 def _to_lines(
-    arguments: argparse.Namespace, reader: Any, target: str, out: IO[bytes]
-) -> dict[str, Any]:
-    report = Report(arguments, reader, table=False)
-    labels = Labels(arguments)
-    rows = values = 0
+    arguments: argparse.Namespace, reader: Any, target: str, out: IO[bytes], labels: Labels
+) -> Iterator[tuple[int, int]]:
+    """Write all batches; rows and values of each."""
     if target == "csv":
         if reader.n_features > MAX_CSV_COLUMNS:
             raise ValueError(
@@ -115,11 +172,7 @@ def _to_lines(
         else:
             text = _svmlight_lines(X, numbers)
         out.write(text.encode())
-        rows += X.shape[0]
-        values += X.nnz
-        report.add(X.shape[0], loss=None)
-    labels.save()
-    return {**report.finish(), "rows": rows, "values": values}
+        yield X.shape[0], X.nnz
 
 
 def _label(label: Any, target: str) -> str:
@@ -168,43 +221,35 @@ def _csv_lines(X: Any, labels: list[str]) -> str:
     )
 
 
-def _to_parquet(arguments: argparse.Namespace, reader: Any) -> dict[str, Any]:
-    """List columns ``indices`` and ``values``, and ``label``."""
+def _to_parquet(
+    arguments: argparse.Namespace, reader: Any, target: str, out: IO[bytes], labels: Labels
+) -> Iterator[tuple[int, int]]:
+    """List columns ``indices`` and ``values``, and ``label``; rows and values of each batch."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise ValueError("writing Parquet needs the package 'pyarrow'") from None
-    if arguments.output == "-":
-        raise ValueError("Parquet cannot go to standard output")
-    report = Report(arguments, reader, table=False)
-    labels = Labels(arguments)
     writer: Any = None
-    rows = values = 0
-    with replacing(arguments.output) as file:
-        for X, y, *weight in reader:
-            ends = pa.array(X.indptr.astype(np.int32))
-            kind = np.int64 if X.shape[1] > 2**31 - 1 else np.int32
-            columns = {
-                "indices": pa.ListArray.from_arrays(ends, pa.array(X.indices.astype(kind))),
-                "values": pa.ListArray.from_arrays(ends, pa.array(X.data)),
-            }
-            if y is not None:
-                columns["label"] = _label_column(arguments, reader, labels, y)
-            if weight:
-                columns["weight"] = pa.array(weight[0])
-            table = pa.table(columns).replace_schema_metadata({N_FEATURES: str(X.shape[1])})
-            if writer is None:
-                writer = pq.ParquetWriter(file, table.schema)
-            writer.write_table(table)
-            rows += X.shape[0]
-            values += X.nnz
-            report.add(X.shape[0], loss=None)
+    for X, y, *weight in reader:
+        ends = pa.array(X.indptr.astype(np.int32))
+        kind = np.int64 if X.shape[1] > 2**31 - 1 else np.int32
+        columns = {
+            "indices": pa.ListArray.from_arrays(ends, pa.array(X.indices.astype(kind))),
+            "values": pa.ListArray.from_arrays(ends, pa.array(X.data)),
+        }
+        if y is not None:
+            columns["label"] = _label_column(arguments, reader, labels, y)
+        if weight:
+            columns["weight"] = pa.array(weight[0])
+        table = pa.table(columns).replace_schema_metadata({N_FEATURES: str(X.shape[1])})
         if writer is None:
-            raise ValueError(f"{reader.name}: no rows")
-        writer.close()
-    labels.save()
-    return {**report.finish(), "rows": rows, "values": values}
+            writer = pq.ParquetWriter(out, table.schema)
+        writer.write_table(table)
+        yield X.shape[0], X.nnz
+    if writer is None:
+        raise ValueError(f"{reader.name}: no rows")
+    writer.close()
 
 
 def _label_column(arguments: argparse.Namespace, reader: Any, labels: Labels, y: Any) -> Any:

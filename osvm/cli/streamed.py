@@ -9,7 +9,6 @@ resumed: the model and the checkpoint's `extra` carry them.
 from __future__ import annotations
 
 import argparse
-import warnings
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,6 @@ class StreamedRun:
         self.arguments, self.model, self.inner, self.epochs = arguments, model, reader, epochs
         self.kind = type(model).__name__
         self.period = arguments.holdout if epochs > 1 else 0
-        self.runs = LabelRuns()
         self.order = "the order of the data"
         self.reader = self._ordered(reader)
         self.extra: dict[str, Any] = {}
@@ -48,8 +46,10 @@ class StreamedRun:
         seed = getattr(self.model, "random_state", None)
         by_blocks = shuffle is not False and can_visit_blocks(reader)
         if by_blocks:
-            reader = BlockReader(reader, random_state=seed)
+            reader = BlockReader(reader, random_state=seed, threads=self.arguments.threads)
             self.order = "random order (blocks of the file, rows through a reservoir)"
+        elif self.arguments.threads > 1:
+            self.arguments.parser.error("--threads needs the random order: leave out --no-shuffle")
         self.counted = reader  # knows bytes and progress
         if self.period:
             reader = HoldOutReader(reader, self.period, self._test)
@@ -156,8 +156,6 @@ class StreamedRun:
         """One batch, cut where a line of the table is due."""
         model, batch = self.model, self._known(batch)
         need_labels(model, batch[1], self.inner)
-        if self.epoch == 0 and self.kind.endswith("Classifier"):
-            self.runs.watch(batch[1])
         rows, start = batch[0].shape[0], 0
         before = report.examples
         while start < rows:
@@ -180,40 +178,6 @@ class StreamedRun:
             report.update(before + stop, loss=loss, errors=errors)
             start = stop
         return classes
-
-
-class LabelRuns:
-    """Warns when labels come in runs, so that the model forgets one class during another."""
-
-    def __init__(self) -> None:
-        self.counts: dict[Any, int] = {}
-        self.changes = self.n = 0
-        self.last: Any = None
-        self.warned = False
-
-    def watch(self, y: Any) -> None:
-        """The labels of the next rows."""
-        if self.warned or not isinstance(y, np.ndarray) or not len(y):
-            return
-        self.changes += int(np.count_nonzero(y[1:] != y[:-1])) + bool(
-            self.last is not None and y[0] != self.last
-        )
-        self.last = y[-1]
-        self.n += len(y)
-        labels, counts = np.unique(y, return_counts=True)
-        for label, count in zip(labels.tolist(), counts.tolist()):
-            self.counts[label] = self.counts.get(label, 0) + count
-        shares = np.array(list(self.counts.values())) / self.n
-        expected = self.n * (1.0 - float(np.sum(shares**2)))  # in random order
-        if self.n >= 1000 and expected >= 50 and self.changes < 0.2 * expected:
-            self.warned = True
-            warnings.warn(
-                f"labels come in runs: {self.changes} changes in {self.n} rows, where rows in "
-                f"random order have about {expected:.0f}. What is learnt last will win: shuffle "
-                "the data, or give them as a plain file, which is visited in random order",
-                UserWarning,
-                stacklevel=2,
-            )
 
 
 def is_regressor(model: Any) -> bool:

@@ -37,6 +37,8 @@ from osvm.cli.streamed import StreamedRun, count_errors, is_regressor, need_labe
 from osvm.cli.terms import keep_largest_terms
 from osvm.io.archive import check_folder
 from osvm.io.encoding import decode
+from osvm.stream.base import ParsedReader
+from osvm.stream.blocks import BlockReader, can_visit_blocks
 
 MAX_CLASSES = 10_000  # labels of a survey that are taken for classes
 
@@ -79,6 +81,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "them (default: 10; 0 learns all)",
     )
     parser.add_argument("--classes", metavar="LABEL,...", help="all labels, when they are known")
+    parser.add_argument(
+        "--threads",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="parse a plain svmlight or vw file in N threads, to the same model (default: 1)",
+    )
     add_estimator_arguments(parser)
     add_input_arguments(parser)
     add_report_arguments(parser)
@@ -108,6 +117,13 @@ def _run(arguments: argparse.Namespace) -> int:
     check_folder(arguments.model)  # rather than after hours of learning
     model = _starting_model(arguments)
     reader = open_input(arguments, arguments.data, label_type=_label_type(arguments), model=model)
+    if arguments.threads > 1 and not (
+        isinstance(reader, ParsedReader) and can_visit_blocks(reader)
+    ):
+        reader.close()
+        arguments.parser.error(
+            f"--threads parses plain svmlight and vw files, not {reader.name}: leave it out"
+        )
     with reader:
         if reader.tokenizer is not None:
             reader.tokenizer.keep_terms_from_now_on()
@@ -138,7 +154,7 @@ def _learn(arguments: argparse.Namespace, model: Any, reader: Any, fresh: bool) 
     """Learn the data in memory if they fit, else as a stream; the figures."""
     if fresh and not _must_stream(arguments):
         report = Report(arguments, reader)
-        whole = _hold(reader, arguments.memory_mb)
+        whole = _hold(reader, arguments.memory_mb, arguments.threads)
         if whole is not None:
             return _fit(arguments, model, reader, whole, report)
     return _stream(arguments, model, reader)
@@ -170,11 +186,13 @@ def _must_stream(arguments: argparse.Namespace) -> bool:
     )
 
 
-def _hold(reader: Any, megabytes: float) -> list[tuple] | None:
+def _hold(reader: Any, megabytes: float, threads: int) -> list[tuple] | None:
     """All batches, if they fit; otherwise the reader is taken back to the start."""
     place = reader.progress
     if place is not None and place[1] > 8e6 * megabytes:
         return None
+    if threads > 1:
+        reader = BlockReader(reader, shuffle=False, threads=threads)
     batches, size = [], 0
     reader.raw = True  # documents are weighed when all have been counted
     for batch in reader:
@@ -244,6 +262,11 @@ def _whole(number: Any) -> int | None:
 
 def _stream(arguments: argparse.Namespace, model: Any, reader: Any) -> dict[str, Any]:
     given = given_parameters(arguments)
+    if given.get("scale") in ("std", "maxabs"):
+        arguments.parser.error(
+            f"--scale {given['scale']} needs all data at once: raise --memory-mb, or choose "
+            "--scale running"
+        )
     for name in FIT_ONLY:
         if given.get(name):
             arguments.parser.error(

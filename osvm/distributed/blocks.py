@@ -99,6 +99,10 @@ def chunks(block: Any) -> Iterator[tuple[Any, Any, Any]]:
         block = [block]
     for chunk in block:
         parts = tuple(chunk) if isinstance(chunk, tuple | list) else (chunk,)
+        if not 1 <= len(parts) <= 3:
+            raise ValueError(
+                f"a block is X, (X, y) or (X, y, sample_weight), got {len(parts)} parts"
+            )
         X, y, weight = (*parts, None, None)[:3]
         rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if rows:

@@ -181,11 +181,12 @@ def _shares(weights: Any, rows: Array) -> Array:
             raise ValueError(f"weights must be 'rows', 'equal' or numbers, got {weights!r}")
         given = np.ones(len(rows)) if weights == "equal" or not rows.any() else rows
     else:
-        given = np.asarray(weights, np.float64)
+        given = np.array(weights, np.float64)
         if given.shape != rows.shape:
             raise ValueError(f"{given.size} weights for {len(rows)} models")
-        if not np.isfinite(given).all() or given.min() < 0 or given.sum() <= 0:
+        if not np.isfinite(given).all() or given.min() < 0 or given.max() <= 0:
             raise ValueError("weights must be finite, not negative, and not all zero")
+        given /= given.max()  # or their sum may overflow
     return given / given.sum()
 
 
@@ -258,13 +259,24 @@ def _state(model: Any) -> State:
                 f"models with schedule={model._plan.schedule.name!r} cannot be merged: their step "
                 "sizes adapt to what they have seen; use another schedule"
             )
+        if model._plan.lazy:
+            raise ValueError("models with a lazy projection cannot be merged: leave lazy at False")
         return model._get_plain_state()
 
 
-def _split(state: State) -> tuple[dict[str, Any], State, Array | None]:
-    """The model's scalars, the learner's state, and the sigmoids."""
+def _split(state: State, factors: Array | None) -> tuple[dict[str, Any], State, Array | None]:
+    """The model's scalars, the learner's state, and the sigmoids.
+
+    Weights are brought into the units of a model whose columns have these factors.
+    """
     scalars, arrays = state
     arrays = dict(arrays)
+    own = arrays.pop("column_factors", None)
+    if own is not None and factors is not None and not np.array_equal(own, factors):
+        for name in {"w_v", "w_u"} & arrays.keys():
+            weights = arrays[name]
+            times = (own / factors).reshape(-1, *[1] * (weights.ndim - 1))
+            arrays[name] = (weights * times).astype(weights.dtype)
     arrays.pop("delta", None)
     arrays.pop("recent", None)
     platt = arrays.pop("platt", None)
@@ -285,10 +297,12 @@ def _merge_linear(merged: Any, models: list[Any], base: Any, shares: Array) -> S
                 for index, model in zip(indices, everyone)
             ]
     opened: list[tuple[dict[str, Any], Array | None]] = []
+    scaling = (models[0] if base is None else base)._scaling
+    factors = None if scaling is None else scaling.factors
 
     def parts() -> Any:
         for number, model in enumerate(models):
-            scalars, learner, platt = _split(_state(model))
+            scalars, learner, platt = _split(_state(model), factors)
             given = model.reg is not None or model.C is not None or "offset" not in scalars
             if given and opened and scalars["reg"] != opened[0][0]["reg"]:
                 raise ValueError(
@@ -300,7 +314,7 @@ def _merge_linear(merged: Any, models: list[Any], base: Any, shares: Array) -> S
 
     start, sigmoids = None, None
     if base is not None:
-        base_scalars, start, sigmoids = _split(_pending_dropped(base))
+        base_scalars, start, sigmoids = _split(_pending_dropped(base), factors)
     learner, arrays = merge_states(parts(), shares, start, outputs, n_out)
     scalars = dict(opened[0][0] if base is None else base_scalars)
     scalars |= {"learner": learner, "n_out": n_out, "t": int(learner["seen"])}
@@ -311,6 +325,8 @@ def _merge_linear(merged: Any, models: list[Any], base: Any, shares: Array) -> S
             scalars["t0"] = _mean([part["t0"] for part in plans], shares)
         steps = [part["plan"]["intercept_step"] for part in plans]
         scalars["plan"] = {**plans[0]["plan"], "intercept_step": _mean(steps, shares)}
+    if factors is not None:
+        arrays["column_factors"] = factors
     if opened[0][1] is not None:
         states: Any = [platt for _, platt in opened]
         arrays["platt"] = merge_sigmoids(states, shares, sigmoids, outputs, n_out)

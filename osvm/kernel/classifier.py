@@ -15,6 +15,7 @@ from osvm import losses
 from osvm._estimator.base import LabelIndex, RunningBalance, resolve_class_weight
 from osvm._estimator.compat import ClassifierMixin
 from osvm._input import validate
+from osvm._input.labels import LabelRuns
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import copy_machine
@@ -67,7 +68,11 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         The nu-trick: learn the margin, so that about this fraction of the examples
         violates it.  For hinges; `reg` is 1.  :class:`osvm.losses.NuTrick` sets the margin
         and the step size to begin with.
-    fit_intercept : bool, default False
+    fit_intercept : bool, optional
+        True learns an offset with f, False has none.  By default none is learnt, but `fit` of
+        two classes sets one at its end if there are twice as many rows as `budget`: of the
+        offsets that make hardly more errors on the rows than the best, the one that finds as
+        many rows of each class as there are.  Not with `nu` nor a loss of probabilities.
     epochs : int, default 5
         Passes over the data in `fit`.
     shuffle : bool, default True
@@ -86,8 +91,10 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     record : bool, default False
         Keep `history_`.
     average : bool, optional
-        The model of `fit` is the mean over the steps of the last epoch (of a single epoch,
-        over its second half).  By default yes, but with schedule="smd", which cannot.
+        The model is a mean of f over the steps, about the last quarter of them (step k has
+        weight k³); learning goes on with f itself.  By default yes, except with
+        schedule="smd", which cannot, and in a stream unless steps go as 1/t ("bottou" or
+        "inverse_time"): a step size that stays up is for data that drift.
 
     Attributes
     ----------
@@ -150,7 +157,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         schedule: Any = "bottou",
         eta0: float | None = None,
         nu: Any = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool | None = None,
         epochs: int = 5,
         shuffle: bool = True,
         random_state: Any = None,
@@ -301,6 +308,10 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         self._learn(X, batch, reset=False)
         if balance is not None:
             self._balance = balance
+        if len(codes) > 1:
+            if "_runs" not in self.__dict__:
+                self._runs = LabelRuns()
+            self._runs.watch(codes)
 
     def _new_label_rows(self, index: LabelIndex | None, labels: Array) -> list[int]:
         """Rows after the first at which the model must grow; usually none."""
@@ -319,12 +330,17 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     def _sort_labels(self) -> None:
         """Labels in sorted order, and the outputs with them."""
         order = np.argsort(self.classes_, kind="stable")
+        if "_runs" in self.__dict__:
+            self._runs.reorder(order)
         self._set_index(LabelIndex(self.classes_[order]))
         state, kernel = self._machine.state, self._machine.state.label_kernel
         if kernel is not None:
             kernel = kernel[np.ix_(order, order)]
         state.grow_outputs(np.eye(len(order))[:, order], kernel, 0.0)
         self._machine._plan = None  # it names outputs by their numbers
+        if self.record:
+            told = self._machine.history()["prediction"]
+            told[:] = np.argsort(order)[told.astype(np.intp)]
         balance = self.__dict__.get("_balance")
         if balance is not None:
             self._balance = RunningBalance(balance.counts[order])

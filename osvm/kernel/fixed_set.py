@@ -24,6 +24,7 @@ from osvm._input import validate
 from osvm._input.schema import Field, check_list
 from osvm.kernel.base import KernelBase
 from osvm.kernel.cached.machine import LARGEST, CachedMachine, check_sizes, restore_machine
+from osvm.kernel.cached.pairs import pair_sums
 from osvm.kernel.cached.task import Fit, Task
 
 __all__ = ["STATE", "FixedSetEstimator", "check_max_iter"]
@@ -161,11 +162,14 @@ class FixedSetEstimator(KernelBase):
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         machine = self._fitted()
+        dual = machine.dual
+        if machine.groups is not None:
+            dual = pair_sums(np.eye(machine.n_support), dual, machine.groups).T
         if hasattr(machine.vectors, "indptr"):
-            coef = type(machine.vectors)(machine.dual) @ machine.vectors
+            coef = type(machine.vectors)(dual) @ machine.vectors
             coef.data.flags.writeable = False
         else:
-            coef = machine.dual @ machine.vectors
+            coef = dual @ machine.vectors
             coef.flags.writeable = False  # what is set here would be lost
         return coef
 
@@ -180,7 +184,8 @@ class FixedSetEstimator(KernelBase):
         outputs = self._fitted().outputs
         if outputs is None:
             raise AttributeError(
-                "a single pass keeps no outputs_: use keep_outputs=True of the solver"
+                "outputs_ are not kept for pairs of classes, for a set much larger than the "
+                "cache, nor by a single pass (keep_outputs=True of the solver keeps them)"
             )
         return np.asarray(outputs)
 

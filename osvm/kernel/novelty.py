@@ -116,7 +116,7 @@ random_state, warm_start, verbose, record
     @property
     def offset_(self) -> float:
         self._check_fitted()
-        return float(self._machine.state.epsilon)
+        return self._machine.margin
 
     def score_samples(self, X: Any) -> Array:
         """f(x): the larger, the more usual."""

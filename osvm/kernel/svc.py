@@ -18,6 +18,7 @@ from osvm._input.labels import split_outputs
 from osvm._input.schema import Field, check_list
 from osvm.kernel.cached import solvers
 from osvm.kernel.cached.machine import CachedMachine, make_machine
+from osvm.kernel.cached.pairs import couple, pair_votes, solve_pairs, split_pairs
 from osvm.kernel.cached.sigmoid import apply_sigmoid, fit_sigmoid
 from osvm.kernel.cached.task import Task
 from osvm.kernel.fixed_set import STATE, FixedSetEstimator
@@ -34,9 +35,9 @@ class SVC(ClassifierMixin, FixedSetEstimator):
 
     Minimizes ``1/2 ||f||² + C sum_i max(0, 1 - y_i (f(x_i) + b))`` over functions of a
     kernel's space, as `sklearn.svm.SVC` does, and takes its parameters.  More than two
-    classes are learnt one against the rest (scikit-learn: one against one), and all share
-    the kernel values.  A large set costs between n² and n³: for a stream, or beyond a
-    hundred thousand rows, see :class:`osvm.KernelClassifier`.
+    classes are learnt one against one, as there, or one against the rest (`multi_class`).  A
+    large set costs between n² and n³: for a stream, or beyond a hundred thousand rows, see
+    :class:`osvm.KernelClassifier`.
 
     Parameters
     ----------
@@ -65,8 +66,15 @@ class SVC(ClassifierMixin, FixedSetEstimator):
     max_iter : int, default -1
         Passes over the rows at most.  -1 is no limit for solvers with a tolerance, and one
         pass for the others.
-    decision_function_shape : "ovr", default "ovr"
-        One score a class; scikit-learn's "ovo" is not available.
+    decision_function_shape : "ovr" or "ovo", default "ovr"
+        What `decision_function` gives for more than two classes: a score for each class, its
+        votes and the sum of its scores drawn into (-1/3, 1/3), or the scores of the pairs.
+    break_ties : bool, default False
+        Among classes with as many votes `predict` takes the one with the largest sum of
+        scores, not the first.
+    multi_class : "ovo" or "ovr", default "ovo"
+        One machine for each pair of classes, or for each class against the rest, which share
+        the kernel values and give a score of their own for each class.
     random_state : int, Generator or RandomState, optional
         Of the order of rows and the folds; None is 0, so that a repeated fit is the same.
     solver : str or object, default "adatron"
@@ -82,12 +90,14 @@ class SVC(ClassifierMixin, FixedSetEstimator):
         Row numbers of the support vectors, class by class.
     support_vectors_ : array or CSR matrix, shape (n_SV, n_features)
     n_support_ : int array, shape (K,)
-    dual_coef_ : array, shape (1, n_SV) for two classes, else (K, n_SV)
-        ``y_i alpha_i``, positive for rows of the output's class.
-    intercept_ : array, shape (1,) or (K,)
-    coef_ : array, shape (1, n_features) or (K, n_features)
+    dual_coef_ : array, shape (1, n_SV) for two classes, else (K - 1, n_SV)
+        ``y_i alpha_i``; for several classes against each of the others in turn, positive
+        against a later one.  With ``multi_class="ovr"`` (K, n_SV), positive for rows of the
+        output's class.
+    intercept_ : array, shape (1,) or (K (K - 1) / 2,); (K,) with "ovr"
+    coef_ : array, shape (outputs, n_features)
         With ``kernel="linear"``.
-    n_iter_ : int array, shape (1,) or (K,)
+    n_iter_ : int array, shape (outputs,)
         Passes over the rows that were made.
     fit_status_ : int
         1 where `tol` was not reached (a `ConvergenceWarning` says so), else 0.
@@ -96,8 +106,8 @@ class SVC(ClassifierMixin, FixedSetEstimator):
 
     Notes
     -----
-    Rows of weight 0 are not learnt from.  `predict` gives the class with the largest score;
-    with `probability` it may differ from the likeliest one, as in scikit-learn.
+    Rows of weight 0 are not learnt from.  With `probability`, `predict` may differ from the
+    likeliest class, as in scikit-learn.
 
     Examples
     --------
@@ -125,6 +135,8 @@ class SVC(ClassifierMixin, FixedSetEstimator):
         verbose: bool | int = False,
         max_iter: int = -1,
         decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        multi_class: str = "ovo",
         random_state: Any = None,
         solver: Any = "adatron",
     ) -> None:
@@ -140,6 +152,8 @@ class SVC(ClassifierMixin, FixedSetEstimator):
         self.verbose = verbose
         self.max_iter = max_iter
         self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.multi_class = multi_class
         self.random_state = random_state
         self.solver = solver
 
@@ -164,8 +178,7 @@ class SVC(ClassifierMixin, FixedSetEstimator):
             name = type(self).__name__
             solver = solvers.get(self.solver)
             refuse_foreign(self, solver)
-            if self.decision_function_shape != "ovr":
-                check_choice("decision_function_shape", self.decision_function_shape, ["ovr"])
+            self._check_shape()
             calibrate = check_bool("probability", self.probability)
             source, rows = self._check_X(X, reset=True)
             if y is None:
@@ -184,12 +197,19 @@ class SVC(ClassifierMixin, FixedSetEstimator):
             if by_class is not None:
                 weights = by_class[codes] * (1.0 if given is None else given)
             self._check_weights(weights, codes)
-            task = self._make_task(rows, split_outputs(codes, len(index)), weights,
-                                   self._penalty())  # fmt: skip
-            fit = solver.solve(task)
+            K = len(index)
+            pairs = K > 2 and self.multi_class == "ovo"
+            Y = codes[None, :] if pairs else split_outputs(codes, K)
+            task = self._make_task(rows, Y, weights, self._penalty())
+            fit = solve_pairs(solver, task, codes, K) if pairs else solver.solve(task)
             self._check_fit(fit, task)
             machine = make_machine(fit, task, source.n_features, codes)
-            sigmoids = _calibrate(solver, task, codes) if calibrate else None
+            sigmoids = None
+            if calibrate and pairs:
+                sigmoids = np.concatenate([_calibrate(solver, part, part.Y[0])
+                                           for _, part in split_pairs(task, codes, K)])  # fmt: skip
+            elif calibrate:
+                sigmoids = _calibrate(solver, task, codes)
             counts = np.bincount(codes[machine.support], minlength=len(index))
             with self._lock.changing():
                 self._store(X, source, machine, counts)
@@ -200,18 +220,39 @@ class SVC(ClassifierMixin, FixedSetEstimator):
 
     # -------------------------------------------------------------- prediction
 
+    def _check_shape(self) -> None:
+        """Raise for a shape of scores that there is not."""
+        check_choice("multi_class", self.multi_class, ["ovo", "ovr"])
+        check_choice("decision_function_shape", self.decision_function_shape, ["ovr", "ovo"])
+        ties = check_bool("break_ties", self.break_ties)
+        if self.multi_class == "ovr" and (ties or self.decision_function_shape == "ovo"):
+            raise ValueError("decision_function_shape='ovo' and break_ties need multi_class='ovo'")
+
     def decision_function(self, X: Any) -> Array:
-        """Scores: (n,) for two classes, positive for the second; else (n, K)."""
+        """Scores: (n,) for two classes, positive for the second; else (n, K), or the pairs'."""
         with self._lock:
-            scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+            scores, pairs, K = self._scores(X), self._machine.groups, len(self.classes_)
+            self._check_shape()
+        if scores.shape[1] == 1:
+            return scores[:, 0]
+        if pairs is None or self.decision_function_shape == "ovo":
+            return scores
+        votes, sums = pair_votes(scores, K)
+        return votes + sums / (3 * (np.abs(sums) + 1))
 
     def predict(self, X: Any) -> Array:
-        """The label with the largest score; the first of equals."""
+        """The label with most votes, or with the largest score; the first of equals."""
         with self._lock:
-            scores, classes = self._scores(X), self.classes_
+            scores, pairs, classes = self._scores(X), self._machine.groups, self.classes_
+            self._check_shape()
+            if self.break_ties and self.decision_function_shape == "ovo":
+                raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         if scores.shape[1] == 1:
             return classes[(scores[:, 0] > 0).astype(np.intp)]
+        if pairs is not None:
+            scores, sums = pair_votes(scores, len(classes))
+            if self.break_ties:
+                scores += sums / (3 * (np.abs(sums) + 1))
         return classes[scores.argmax(axis=1)]
 
     @property
@@ -235,7 +276,8 @@ class SVC(ClassifierMixin, FixedSetEstimator):
 
     def _predict_proba(self, X: Any) -> Array:
         with self._lock:
-            scores, sigmoids = self._scores(X), self._sigmoids
+            scores, sigmoids, K = self._scores(X), self._sigmoids, len(self.classes_)
+            pairs = self._machine.groups is not None
         if sigmoids is None:
             raise not_fitted_error()(
                 "predict_proba is not available when fitted with probability=False: fit it again"
@@ -243,6 +285,8 @@ class SVC(ClassifierMixin, FixedSetEstimator):
         p = np.stack([apply_sigmoid(f, ab) for f, ab in zip(scores.T, sigmoids)], axis=1)
         if p.shape[1] == 1:
             return np.hstack([1.0 - p, p])
+        if pairs:
+            return couple(p, K)
         p = np.maximum(p, 1e-7)
         return p / p.sum(axis=1, keepdims=True)
 
@@ -271,7 +315,11 @@ class SVC(ClassifierMixin, FixedSetEstimator):
         self._check_scalars(scalars, {**STATE, **fields})
         index = LabelIndex.from_state(scalars["labels"])
         K = len(index)
-        machine: CachedMachine = self._restore_machine(scalars, arrays, 1 if K == 2 else K, K)
+        pairs = K > 2 and scalars["machine"].get("groups") is not None
+        outputs = K * (K - 1) // 2 if pairs or K == 2 else K
+        machine: CachedMachine = self._restore_machine(scalars, arrays, outputs, K)
+        if machine.groups is not None and machine.groups.tolist() != scalars["n_support"]:
+            raise ValueError("the saved n_support is not that of the pairs of classes")
         check_list("class_weight", scalars["class_weight"], Field("float", 0), most=K, least=K)
         sigmoids = scalars["sigmoids"]
         if sigmoids is not None:
@@ -295,14 +343,8 @@ def _calibrate(solver: solvers.CachedSolver, task: Task, codes: Array) -> Array:
         held, kept = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         if len(held) == 0:
             continue
-        rows = task.X[kept]
-        if task.kernel.name == "precomputed":
-            rows = rows[:, kept]
-        weights = None if task.weights is None else task.weights[kept]
-        part = Task(rows, task.Y[:, kept], task.kernel, C=task.C, max_iter=task.max_iter,
-                    tol=task.tol, cache_size=task.cache_size, rng=task.rng,
-                    weights=weights)  # fmt: skip
-        machine = make_machine(solver.solve(part), part, rows.shape[1])
+        part = task.part(kept, task.Y[:, kept])
+        machine = make_machine(solver.solve(part), part, part.X.shape[1])
         test = task.X[held]
         if task.kernel.name == "precomputed":
             test = test[:, kept]

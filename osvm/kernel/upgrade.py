@@ -30,6 +30,8 @@ def upgrade(
 ) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Class, parameters and state of today; those of today's files come back as they are."""
     if "trained_with" not in state:
+        if name == "SVC" and "multi_class" not in params:
+            params = {**params, "multi_class": "ovr"}
         return name, params, state
     params, state = dict(params), dict(state)
     if state.pop("trained_with") == "buffer":
@@ -68,7 +70,7 @@ def _svc_params(params: dict[str, Any]) -> dict[str, Any]:
     if getattr(part, "selection", "order") != "order":
         own.pop("average", None)
         own.pop("record", None)
-    made = {key: params[key] for key in _OF_SVC}
+    made: dict[str, Any] = {"multi_class": "ovr", **{key: params[key] for key in _OF_SVC}}
     made["solver"] = solvers.get(part, **own)
     made["max_iter"] = params["epochs"]
     made["cache_size"] = params["cache_mb"]

@@ -208,33 +208,31 @@ class AdaptiveLearner(AdaptiveLoop):
         old, G = self.n_out, self._n_groups
         if n_out <= max(old, 2) or (G != 1 and not self._judged):
             raise ValueError(f"cannot go from {old} to {n_out} outputs")
-        # The one score of a binary model is the second label's, and minus the first's.
-        keep = [0, 0] if old == 1 else list(range(old))
-        sign = np.ones((len(self.offsets), 1, len(keep)))
-        if old == 1:
-            sign[0, 0, 0] = -1.0
-            if self._coin:
-                sign[ROOT, 0, 0] = -1.0
-
-        def widened(numbers: Array) -> Array:
-            """Those of planes x columns, for more columns."""
-            shape = (*numbers.shape[:-1], G)
-            wide = np.zeros((*shape, n_out), numbers.dtype)
-            wide[..., : len(keep)] = numbers.reshape(*shape, old)[..., keep] * sign
-            if self._averages:
-                wide[..., WINDOWS, :, :] = 0.0
-            return wide.reshape(*numbers.shape[:-2], -1)
-
         scalars, arrays = self.get_state()
+        cells = np.zeros((self.n_features, len(self.offsets) * G * n_out), self.dtype)
+        sizes = self.cells[:, : -self.offsets.size]
+        if sizes.shape[1]:
+            cells = np.concatenate([sizes, cells], axis=1)
+        offsets = np.zeros((len(self.offsets), G * n_out))
+        shape = (len(offsets), G)
+        first = 1 if old == 1 else 0
+        for wide, numbers in (
+            (cells[:, sizes.shape[1] :].reshape(-1, *shape, n_out), self._planes()),  # views
+            (offsets.reshape(1, *shape, n_out), self.offsets),
+        ):
+            wide[..., first : first + old] = numbers.reshape(-1, *shape, old)
+            if old == 1:
+                # The one score of a binary model is the second label's, and minus the first's.
+                wide[..., 0] = wide[..., 1]
+                wide[:, [0, ROOT] if self._coin else [0], :, 0] *= -1.0
+            if self._averages:
+                wide[:, WINDOWS] = 0.0
         if self._averages:
             scalars["count_0"] = scalars["count_1"] = 0.0
             arrays["groups"][:, 2:] = 0.0
-        sizes = self.cells[:, : -self.offsets.size]
-        arrays["cells"] = np.concatenate([sizes, widened(self._planes())], axis=1)
-        arrays["offsets"] = widened(self.offsets).reshape(len(self.offsets), -1)
-        wide = self._like(n_out)
-        wide.set_state(scalars, arrays)
-        return wide
+        wider = self._like(n_out)
+        wider.set_state(scalars, arrays | {"cells": cells, "offsets": offsets})
+        return wider
 
     def reordered(self, order: Any) -> AdaptiveLearner:
         """A copy whose output k is output order[k] of this one."""

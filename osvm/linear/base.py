@@ -18,15 +18,15 @@ from osvm._estimator.base import OnlineEstimator, make_generator
 from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.compat import CallbackSupport
 from osvm._estimator.progress import make_progress
-from osvm._estimator.threads import Team, resolve_jobs
+from osvm._estimator.threads import Team, resolve_jobs, row_parts
 from osvm._input import validate
-from osvm._input.rows import RowSource
 from osvm.linear.constant import warn_if_constant, warn_if_unequal
 from osvm.linear.few_rows import are_few, solve_few
 from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import OneExample
 from osvm.linear.plan import Plan, resolve_epochs
+from osvm.linear.scaling import ScaledRows, Scaling, decide, scaled
 from osvm.linear.scores import Platt, score_csr
 from osvm.linear.state import PLAN_PARAMS, LinearState
 from osvm.linear.training import (
@@ -34,6 +34,7 @@ from osvm.linear.training import (
     Passes,
     Watch,
     objective,
+    resolve_shuffle,
     run,
     settle,
     train,
@@ -57,6 +58,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     _plan: Plan
     _rng: np.random.Generator | None
     _platt: Platt | None = None
+    _scaling: Scaling | None = None
     _visits: np.random.Generator
     history_: dict[str, Array]
 
@@ -77,12 +79,19 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
 
     def _open(
         self, X: Any, *, reset: bool = False, allow_empty: bool = False
-    ) -> tuple[RowSource, Array]:
-        """Validated rows, at unit norm where `normalize` asks for it."""
+    ) -> tuple[Any, Array]:
+        """Validated rows, at unit norm and with scaled columns where it is asked for.
+
+        `reset` is for `fit`, which finds the scale of the columns from its rows.
+        """
         source, X = self._check_X(X, reset=reset, allow_empty=allow_empty)
         if self.normalize:
             source.set_row_scale(validate.unit_scale(source), largest=1.0)
-        return source, X
+        scaling = self._scaling
+        fresh = reset and not (self.warm_start and "_learner" in self.__dict__)
+        if fresh:
+            scaling = Scaling.of(self.scale, source)
+        return scaled(source, scaling, fresh), X
 
     @staticmethod
     def _weight_dtype(X: Any) -> Any:
@@ -118,7 +127,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         source, attributes = data.X, attributes or {}
         rng = make_generator(self.random_state)
         warm = self._warm_learner(source, shape[0]) if self.warm_start else None
-        order = visiting_order(source.n_rows, self.shuffle, rng)
+        shuffle = resolve_shuffle(self.shuffle, data.targets)
+        order = visiting_order(source.n_rows, shuffle, rng)
         if warm is not None:
             learner, plan = warm
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
@@ -150,7 +160,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         record = self._new_record(n_epochs * source.n_rows) if self.record else None
         watch = Watch(progress, record, platt, epochs)
         jobs = 1 if self.n_jobs is None else resolve_jobs(self.n_jobs)
-        passes = Passes(n_epochs, self.shuffle, rng, self.tol, order, jobs, may_stop)
+        passes = Passes(n_epochs, shuffle, rng, self.tol, order, jobs, may_stop)
         objectives: list[float] = []
         interrupt = None
         try:
@@ -190,7 +200,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         asked = watched or self.record or self.verbose or self.normalize
         return self.epochs is None and not asked
 
-    def _moment(self, X: Any, source: RowSource, *parts: Any) -> dict[str, Any]:
+    def _moment(self, X: Any, source: Any, *parts: Any) -> dict[str, Any]:
         """Fitted attributes in the middle of a fit, with copies of what goes on changing."""
         learner, plan, rng, platt, before = parts
         names = validate.feature_names(X)
@@ -200,6 +210,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             "_plan_values": tuple(map(self.__dict__.get, PLAN_PARAMS)),
             "_rng": copy.deepcopy(rng),
             "_platt": None if platt is None else platt.copy(),
+            "_scaling": source.scaling if isinstance(source, ScaledRows) else None,
             "t_": int(learner.seen),
             "n_iter_": round((learner.seen - before) / source.n_rows),
             "n_features_in_": source.n_features,
@@ -210,7 +221,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         """The sigmoids to learn beside the weights, with `probability=True`."""
         raise NotImplementedError
 
-    def _warm_learner(self, source: RowSource, n_out: int) -> tuple[SGDLearner, Plan] | None:
+    def _warm_learner(self, source: Any, n_out: int) -> tuple[SGDLearner, Plan] | None:
         """Learner and plan to go on from, with `warm_start` and an unchanged problem."""
         if "_learner" not in self.__dict__:
             return None
@@ -239,7 +250,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         watch = Watch(progress, record, platt)
         order = None
         if "_visits" in self.__dict__:  # a block of a round: its rows come in random order
-            order = visiting_order(n, self.shuffle, self._visits)
+            order = visiting_order(n, resolve_shuffle(self.shuffle, data.targets), self._visits)
         try:
             run(learner, data, order, plan.curvature, watch, roll_back=roll_back)
         except KeyboardInterrupt:
@@ -251,8 +262,9 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         if record is not None:
             self._store_record(record, n, fresh=False)
 
-    def _store(self, X: Any, source: RowSource, learner: SGDLearner, plan: Plan, rng: Any) -> None:
+    def _store(self, X: Any, source: Any, learner: SGDLearner, plan: Plan, rng: Any) -> None:
         self._learner, self._plan, self._rng = learner, plan, rng
+        self._scaling = source.scaling if isinstance(source, ScaledRows) else None
         self._plan_values = tuple(map(self.__dict__.get, PLAN_PARAMS))
         self._changed()
         self._set_features(X, source)
@@ -279,41 +291,44 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     def _averaged(self) -> bool:
         return self._plan.average_from >= 0
 
-    def _scores(self, X: Any) -> Array:
-        """Scores of all outputs, rows x outputs; the caller holds the lock."""
+    def _scores(self, X: Any, of: Any = np.asarray) -> Array:
+        """of(scores of all outputs, rows x outputs), by shares; the caller holds the lock."""
         self._check_fitted()
-        n_jobs = resolve_jobs(self.n_jobs)
-        if n_jobs == 1:
-            quick = self._quick_scores(X)
-            if quick is not None:
-                return quick
-        source, _ = self._open(X)
-        learner = self._learner
+        parts = row_parts(X, resolve_jobs(self.n_jobs))
+        if len(parts) > 1:
+            learner = self._frozen_learner() if self._averaged else None
+            try:
+                with Team(len(parts)) as team:
+                    return np.concatenate(team.each(lambda k: of(self._score(parts[k], learner))))
+            except (ValueError, FloatingPointError):
+                pass  # one thread raises it again, and names the row
+        return of(self._score(X))
+
+    def _score(self, X: Any, frozen: SGDLearner | None = None) -> Array:
+        """Scores of rows, in one thread; with the average that is written out already."""
+        quick = self._quick_scores(X, frozen)
+        if quick is not None:
+            return quick
+        learner, (source, _) = frozen or self._learner, self._open(X)
         out = np.empty((source.n_rows, learner.weights.n_out))
-        if n_jobs == 1 or source.n_rows < 1000:
-            learner.decide(source, out, self._averaged)
-            return validate.check_scores(out)
-        if self._averaged:
-            learner = self._frozen_learner()
-        edges = np.linspace(0, source.n_rows, n_jobs + 1).astype(int).tolist()
-        with Team(n_jobs) as team:
-            team.each(lambda k: learner.decide(source, out, False, edges[k], edges[k + 1]))
+        decide(learner, source, out, self._averaged and frozen is None)
         return validate.check_scores(out)
 
-    def _quick_scores(self, X: Any) -> Array | None:
+    def _quick_scores(self, X: Any, frozen: SGDLearner | None = None) -> Array | None:
         """One output of many CSR rows, checked on the way; None for the general path."""
-        learner = self._learner
+        learner = frozen or self._learner
         if (
             not isinstance(X, _CSR)
             or X.shape != (X.shape[0], self.n_features_in_)
             or len(X.indices) < 4 * self.n_features_in_
             or self.normalize
+            or self._scaling is not None
             or learner.weights.n_out != 1
             or not isinstance(learner, SGDLearner)
             or "feature_names_in_" in self.__dict__
         ):
             return None
-        if self._averaged and learner.weights.averaged_count:
+        if frozen is None and self._averaged and learner.weights.averaged_count:
             learner = learner.frozen_average()
         weights, b = learner.weights, float(learner.intercept[0])
         out = np.empty((X.shape[0], 1))
@@ -329,11 +344,13 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         return self._frozen
 
     def _weights_array(self, averaged: bool) -> Array:
-        return np.atleast_2d(self._learner.weights.array(averaged=averaged))
+        """Weights in the user's units."""
+        coef = np.atleast_2d(self._learner.weights.array(averaged=averaged))
+        return coef if self._scaling is None else self._scaling.to_user(coef)
 
     # ------------------------------------------------------------- for the reader
 
-    def _true_objective(self, source: RowSource, targets: Array, weight: Array | None) -> float:
+    def _true_objective(self, source: Any, targets: Array, weight: Array | None) -> float:
         data = Examples(source, targets, weight)
         return objective(self._learner, self._plan, data, self._averaged)
 

@@ -18,8 +18,7 @@ from osvm._estimator.base import (
 )
 from osvm._estimator.compat import ClassifierMixin, available_if, with_callbacks
 from osvm._input import validate
-from osvm._input.labels import count_codes
-from osvm._input.rows import RowSource
+from osvm._input.labels import LabelRuns, count_codes
 from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import Learner
@@ -71,6 +70,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         Examples whose gradients are averaged for one step; "full" is all of them.
     normalize : bool, default False
         Divide each row by its norm, without a copy.
+    scale : {"std", "maxabs", "running"}, optional
+        Divide each column by its standard deviation over all rows of `fit`, or by its largest
+        value, without a copy of X and without centering; `reg` is then one of the scaled
+        weights, while `coef_` is for X as it is.  "running", for streams, adapts the steps to
+        the largest value of each column so far (``schedule="auto"`` and "adaptive").
     fit_intercept : bool, default True
     epochs : int, optional
         Passes over the data in `fit`, at most: `tol` and `callback` may end it sooner.  5 by
@@ -81,7 +85,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         fraction.  The objective is the true one, which costs a pass.
     shuffle : bool or "full", default True
         Visit the rows in a random order in `fit`: within windows of random blocks,
-        which is kind to the cache, or in a uniform permutation ("full").
+        which is kind to the cache, or in a uniform permutation ("full").  True is "full" where
+        neighbouring rows have like labels (or numbers), as in sorted data.
     random_state : int, Generator or RandomState, optional
     class_weight : dict or "balanced", optional
         While streaming, "balanced" goes by the counts so far.
@@ -140,6 +145,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     _index: LabelIndex
     _balance: RunningBalance
+    _runs: LabelRuns
 
     def __init__(
         self,
@@ -153,6 +159,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         average: bool | int = False,
         batch_size: int | str = 1,
         normalize: bool = False,
+        scale: str | None = None,
         fit_intercept: bool = True,
         epochs: int | None = None,
         tol: float | None = None,
@@ -303,6 +310,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         else:
             self._changed()
         self._index, self._balance = index, balance
+        if len(codes) > 1 and "_visits" not in known:  # or the rows are visited in another order
+            if "_runs" not in known:
+                self._runs = LabelRuns()
+            self._runs.watch(codes)
         return self
 
     def _new_label_rows(
@@ -322,6 +333,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     def _sort_labels(self) -> None:
         """Labels in sorted order, and the outputs with them."""
         order = np.argsort(self._index.classes, kind="stable")
+        if "_runs" in self.__dict__:
+            self._runs.reorder(order)
         self._index = index = LabelIndex(self._index.classes[order])
         self._learner = self._learner.reordered(order)
         if self._plan.delta is not None:
@@ -332,9 +345,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if len(self._balance.counts):
             self._balance = RunningBalance(self._balance.counts[order])
 
-    def _stream_learner(
-        self, source: RowSource, rows: Any, index: LabelIndex
-    ) -> tuple[Any, Plan, int]:
+    def _stream_learner(self, source: Any, rows: Any, index: LabelIndex) -> tuple[Any, Plan, int]:
         """The learner for the next block: the present one, a wider one, or a new one."""
         known = self.__dict__
         if "_learner" not in known:
@@ -413,16 +424,21 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         array, shape (n,) or (n, K)
         """
         with self._lock:
-            return self._decide(X)
+            return self._scores(X, self._of_labels)
 
-    def _decide(self, X: Any) -> Array:
-        """`decision_function`; the caller holds the lock."""
-        scores = self._scores(X)
+    def _of_labels(self, scores: Array) -> Array:
+        """The scores of `decision_function` from those of all outputs."""
         if scores.shape[1] == 1:
             return scores[:, 0]
         if len(self._index) == 2:
             return scores[:, 1] - scores[:, 0]
         return scores[:, : len(self._index)]
+
+    def _codes(self, scores: Array) -> Array:
+        """The label with the largest score."""
+        scores = self._of_labels(scores)
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.minimum(codes, len(self._index) - 1)
 
     def predict(self, X: Any) -> Array:
         """The label with the largest score; the first of equals.
@@ -436,9 +452,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         array of n labels
         """
         with self._lock:
-            scores, index = self._decide(X), self._index
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return index.decode(np.minimum(codes, len(index) - 1))
+            codes, index = self._scores(X, self._codes), self._index
+        return index.decode(codes)
 
     def _has_probability(self) -> bool | str:
         """True when there are probabilities, else what to do."""

@@ -31,7 +31,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from osvm.linear.mini_batch cimport take_into_batch
 from osvm.linear.model cimport (
-    AHEAD, DONE, NOT_FINITE, STEP_TOO_LARGE, Examples, LinearModel, Options, Record,
+    AHEAD, DONE, NOT_FINITE, STEP_TOO_LARGE, Examples, LinearModel, Options, Record, lift_columns,
+    project_column,
 )
 from osvm.linear.step_guard cimport (
     bounded, bounded_sq_norm, clamp_shrink, intercept_step, loss_slope, row_largest, step_fits,
@@ -40,8 +41,7 @@ from osvm.linear.step_guard cimport (
 from osvm.core.loss cimport LOSS_HINGE, hinge, loss_value_xi, mloss_value_xi
 from osvm.core.rows cimport OSVM_PREFETCH, row_index, rows_get, rows_prefetch, rows_prefetch_start
 from osvm.core.smat cimport (
-    smat_average_dot, smat_axpy, smat_dot_ahead, smat_fold, smat_project_one, smat_rescale_column,
-    smat_shrink,
+    smat_average_dot, smat_axpy, smat_dot_ahead, smat_fold, smat_rescale_column, smat_shrink,
 )
 from osvm.core.smat_step cimport PendingUpdate, smat_flush, smat_step
 from osvm.core.step cimport step_next
@@ -140,6 +140,7 @@ cdef struct Columns:
     LabelSets sets                  # XI_SET
     LinearModel *batch              # with mini-batches; else NULL
     # an entry per column:
+    double *lift                    # of `LinearModel`, or NULL
     double *b
     double *b_sum
     double *scratch                 # SCRATCH_ROWS of them
@@ -426,7 +427,7 @@ cdef inline void project_columns(const Columns *s) noexcept nogil:
         if s.candidates != NULL:
             radius = s.candidates.radii[k]
         if radius > 0.0:
-            smat_project_one(s.w, k, radius)
+            project_column(s.w, k, radius, s.lift)
 
 
 cdef inline void average_columns(const Columns *s) noexcept nogil:
@@ -498,6 +499,7 @@ cdef inline int step_columns(const Columns *s, double c, double slope, double *x
             if not steps_fit(w, eta, xi, c, averaged, limit) and not steps_fit(
                     w, eta, xi, c, averaged, step_limit(w.kind, row_largest(row))):
                 return STEP_TOO_LARGE
+        lift_columns(w, s.lift)
         smat_shrink(w, s.groups.shrink)
         if s.options.fit_intercept:
             for k in range(K):
@@ -639,6 +641,7 @@ cdef inline int learn_classes(LinearModel *model, const Examples *examples, Py_s
     s.xi_source, s.n_out, s.n_groups, s.groups = XI_CLASS, model.n_out, 1, &group
     s.candidates, s.batch = NULL, model if model.options.batch_size > 1 else NULL
     s.b, s.b_sum, s.scratch, s.active = model.b, model.b_sum, model.scratch, model.active
+    s.lift = model.lift
     s.loss_sum, s.error_sum = &model.loss_sum, &model.error_sum
     status = learn_columns(&s, examples, at, stop)
     model.t, model.seen = group.t, group.seen

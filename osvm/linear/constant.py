@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm._input.rows import RowSource
 from osvm.exceptions import ConvergenceWarning
-from osvm.linear.examples import column_sizes, take_rows
+from osvm.linear.examples import column_moments
 from osvm.linear.first_step import some_rows
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
+from osvm.linear.scaling import ScaledRows, take
 from osvm.linear.training import Examples
 from osvm.schedules import Adaptive, Auto, CoinBetting
 
@@ -59,7 +59,7 @@ def warn_if_constant(
     constant = _constant_loss(plan, targets, None) if numbers else _constant_error(targets)
     if on_the_way < _CLEARLY * constant:
         return
-    X, _ = take_rows(data.X, rows, renumber=False)
+    X, _ = take(data.X, rows, renumber=False)
     scores = np.empty((X.n_rows, learner.weights.n_out))
     learner.decide(X, scores, plan.average_from >= 0)
     found, what = 0.0, "loss"
@@ -105,19 +105,20 @@ def warn_if_far(targets: Array, stacklevel: int) -> None:
         )
 
 
-def warn_if_unequal(X: RowSource, plan: Plan, stacklevel: int) -> None:
+def warn_if_unequal(X: Any, plan: Plan, stacklevel: int) -> None:
     """Warn of dense columns of very different size, where the steps do not adapt to it."""
-    if X.sparse or isinstance(plan.schedule, Adaptive | CoinBetting | Auto):
+    adapts = isinstance(plan.schedule, Adaptive | CoinBetting | Auto)
+    if X.sparse or adapts or isinstance(X, ScaledRows):
         return
-    sizes = column_sizes(X, np.linspace(0, X.n_rows - 1, min(X.n_rows, _SIZED_ROWS)).astype(int))
+    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _SIZED_ROWS)).astype(np.int64)
+    sizes, *_ = column_moments(take(X, rows)[0])
     small, large = np.where(sizes > 0.0, sizes, np.inf).argmin(), sizes.argmax()
     if sizes[large] > _UNEQUAL * sizes[small] > 0.0:
         warnings.warn(
             f"columns differ in size by more than {_UNEQUAL:g}: values of column {large} reach "
             f"{sizes[large]:.3g}, those of column {small} {sizes[small]:.3g}, and steps of "
-            f"schedule {plan.schedule.name!r} suit one size: scale the columns "
-            "(sklearn.preprocessing.StandardScaler), or choose "
-            "schedule=schedules.Adaptive(normalized=True)",
+            f"schedule {plan.schedule.name!r} suit one size: choose scale='std' or 'maxabs', for "
+            "a stream schedule='adaptive' and scale='running'",
             ConvergenceWarning,
             stacklevel=stacklevel + 1,
         )

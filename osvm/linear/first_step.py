@@ -24,11 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm import losses
-from osvm._input.rows import RowSource
 from osvm._parts.compiled import StepSpec
-from osvm.linear.examples import take_rows
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
+from osvm.linear.scaling import take
 from osvm.linear.training import Examples, objective, run
 from osvm.schedules import OF_FIT, OF_RARE, Bottou
 
@@ -63,16 +62,16 @@ class Sample:
 
     Parameters
     ----------
-    X : RowSource
+    X : RowSource or ScaledRows
         All rows.
     epochs : int
         That the fit will make at most.
     """
 
-    def __init__(self, X: RowSource, epochs: int) -> None:
+    def __init__(self, X: Any, epochs: int) -> None:
         n, size = X.n_rows, self._size(X.n_rows, X.mean_count)
         self.rows = some_rows(n, size)
-        self.X, sq_norms = take_rows(X, self.rows)
+        self.X, sq_norms = take(X, self.rows)
         # Of a typical row; in counts, the mean is that of a few long documents.
         self.sq_norm = float(np.median(sq_norms[sq_norms > 0.0])) if sq_norms.any() else 0.0
         # All the rows there are: as often as the fit will visit them, if that is cheap.

@@ -25,7 +25,8 @@ from osvm.linear.columns import LabelBlock
 from osvm.linear.first_step import Sample, first_step_trials, trial_plan, with_intercept_step
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan, resolve_plan
-from osvm.linear.training import visiting_order
+from osvm.linear.scaling import ScaledRows, Scaling, decide, rows_named, scaled
+from osvm.linear.training import resolve_shuffle, visiting_order
 from osvm.linear.weights import ScaledMatrix
 
 Array = npt.NDArray[Any]
@@ -49,12 +50,20 @@ class LabelModels:
     balances : list of K RunningBalance
         Rows without and with the label, as `LinearClassifier` counts them.
     rng : Generator, optional
+    scaling : Scaling, optional
+        Of the columns, for all labels.
     """
 
     def __init__(
-        self, plans: list[Plan], block: LabelBlock, balances: list[RunningBalance], rng: Any
+        self,
+        plans: list[Plan],
+        block: LabelBlock,
+        balances: list[RunningBalance],
+        rng: Any,
+        scaling: Scaling | None = None,
     ) -> None:
         self.plans, self.block, self.balances, self.rng = plans, block, balances, rng
+        self.scaling = scaling
 
     # ---------------------------------------------------------------- training
 
@@ -72,19 +81,24 @@ class LabelModels:
         epochs: int,
         shuffle: bool | str,
         rng: np.random.Generator,
+        scale: str | None = None,
     ) -> LabelModels:
         """Passes over all rows, with a first step size that each label has tried out."""
         n = source.n_rows
+        scaling = Scaling.of(scale, source)
+        X = scaled(source, scaling, fresh=True)
+        first = np.append(sets[1], -1)[sets[0][:-1]]
+        shuffle = resolve_shuffle(shuffle, np.where(np.diff(sets[0]) > 0, first, -1) + 1)
         order = visiting_order(n, shuffle, rng)
         counts = np.bincount(sets[1], minlength=n_labels)
-        plans = tried_plans(plan, source, sets, counts, dtype, weight, class_weight, epochs)
+        plans = tried_plans(plan, X, sets, counts, dtype, weight, class_weight, epochs)
         block = _block(plans, ScaledMatrix(source.n_features, n_labels, dtype, plan.radius > 0))
         for epoch in range(epochs):
             if epoch > 0:
                 order = visiting_order(n, shuffle, rng)
-            block.run(source, *sets, order=order, weight=weight, class_weight=class_weight)
+            _run(block, X, sets, order, weight=weight, class_weight=class_weight)
         balances = [RunningBalance([n - count, count]) for count in counts.tolist()]
-        return cls(plans, block, balances, rng)
+        return cls(plans, block, balances, rng, scaling)
 
     @classmethod
     def empty(cls, plan: Plan, n_features: int, n_labels: int, dtype: Any) -> LabelModels:
@@ -95,7 +109,7 @@ class LabelModels:
 
     def with_labels(self, n_labels: int, source: RowSource) -> LabelModels:
         """A wider copy: the present labels, then new ones whose stream begins here."""
-        plan = _shared(self.plans[0]).for_stream(source)
+        plan = _shared(self.plans[0]).for_stream(scaled(source, self.scaling))
         return self._wider([plan] * (n_labels - len(self.plans)))
 
     def copy(self) -> LabelModels:
@@ -110,11 +124,18 @@ class LabelModels:
         block = _block(plans, self.block.weights.with_outputs(len(plans)), seen, averaged)
         self.block.grow(block)
         balances = self.balances + [RunningBalance() for _ in range(new)]
-        return LabelModels(plans, block, balances, self.rng)
+        return LabelModels(plans, block, balances, self.rng, self.scaling)
 
     def learn(self, source: RowSource, sets: Sets, weight: Array | None) -> None:
         """The next rows of a stream; all of them or none."""
-        self.block.run(source, *sets, weight=weight, undo=True)
+        X = scaled(source, self.scaling)
+        in_blocks = isinstance(X, ScaledRows) and X.n_rows > X.block_rows
+        before = self.copy().block if in_blocks else self.block
+        try:
+            _run(self.block, X, sets, weight=weight, undo=True)
+        except FloatingPointError:
+            self.block = before
+            raise
 
     # -------------------------------------------------------------- predicting
 
@@ -125,12 +146,14 @@ class LabelModels:
     def scores(self, source: RowSource) -> Array:
         """Rows by labels."""
         out = np.empty((source.n_rows, len(self.plans)))
-        self.block.decide(source, out, self._mean)
+        decide(self.block, scaled(source, self.scaling), out, self._mean)
         return check_scores(out)
 
     @property
     def coef(self) -> Array:
-        return self.block.coef(self._mean)
+        """In the user's units."""
+        coef = self.block.coef(self._mean)
+        return coef if self.scaling is None else self.scaling.to_user(coef)
 
     @property
     def intercept(self) -> Array:
@@ -155,6 +178,7 @@ class LabelModels:
             model.n_features_in_ = weights.dim
             model._learner, model._plan, model._rng, model._platt = learner, plan, self.rng, None
             model._index, model._balance = index, self.balances[k]
+            model._scaling = self.scaling
             model._changed()
             models.append(model)
         return models
@@ -167,6 +191,9 @@ class LabelModels:
         plans = [model._plan for model in models]
         if any(_shared(plan) != _shared(plans[0]) for plan in plans):
             return None
+        scaling = models[0]._scaling
+        if any(model._scaling != scaling for model in models):
+            return None
         first = models[0]._learner.weights
         states = [model._learner.get_state() for model in models]
         block = _block(
@@ -177,7 +204,30 @@ class LabelModels:
         )
         for k, state in enumerate(states):
             block.set_label(k, *state)
-        return cls(plans, block, [model._balance for model in models], models[0]._rng)
+        balances = [model._balance for model in models]
+        return cls(plans, block, balances, models[0]._rng, scaling)
+
+
+def _run(
+    block: LabelBlock,
+    X: Any,
+    sets: Sets,
+    order: Array | None = None,
+    *,
+    weight: Array | None,
+    class_weight: Array | None = None,
+    undo: bool = False,
+) -> None:
+    """One pass over the rows, which may have to be scaled."""
+    if not isinstance(X, ScaledRows):
+        block.run(X, *sets, order=order, weight=weight, class_weight=class_weight, undo=undo)
+        return
+    for _, rows, part in X.blocks(order):
+        own = None if weight is None else weight[rows]
+        with rows_named(rows):
+            block.run(
+                part, *_rows_of(sets, rows), weight=own, class_weight=class_weight, undo=undo
+            )
 
 
 def _shared(plan: Plan) -> Plan:
@@ -235,7 +285,7 @@ def _block(
 
 def tried_plans(
     plan: Plan,
-    source: RowSource,
+    source: Any,
     sets: Sets,
     counts: Array,
     dtype: Any,

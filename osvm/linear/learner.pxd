@@ -24,6 +24,7 @@ cdef class SGDLearner(Learner):
     cdef LinearModel model
     cdef readonly object weights        # ScaledVector or ScaledMatrix
     cdef readonly object intercept_sum  # over the averaged iterates
+    cdef readonly object lift           # of `LinearModel`, or None
     cdef object _scratch, _active
     cdef object _grad, _grad_b, _touched, _values
 

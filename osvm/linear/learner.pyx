@@ -4,7 +4,8 @@ One step on example (x, y), with f = w.x + b and xi = dloss/df:
 
     w <- (1 - eta reg) w - eta c xi x        c: the example's weight
     b <- b - eta_b c xi
-    w <- w min(1, radius/||w||)              with projection
+    w <- w min(1, radius/||w||)              with projection; a lazy one is taken back
+                                             before the next step
     average <- average + w                   with averaging
 
 Sources: Bagnell's notes (1/(reg t) steps, projection, averaging, mini-batches),
@@ -51,6 +52,12 @@ from osvm.core.typedefs cimport Row, SMat
 
 cdef enum:
     KEEP_GIL = 4096     # multiplications that take less time than giving up the GIL
+
+
+def _of_weights(scalars, arrays):
+    """The state of the weights within that of a learner."""
+    return tuple({name[2:]: value for name, value in part.items() if name.startswith("w_")}
+                 for part in (scalars, arrays))
 
 
 cdef class Learner:
@@ -214,12 +221,14 @@ cdef class SGDLearner(Learner):
     batch_size : int
     fit_intercept : bool
     error_kind : {"class", "absolute", "novel"}
+    lazy : bool
+        Steps go on from the weights before their projection.
     """
 
     def __init__(self, Py_ssize_t n_features, Py_ssize_t n_out, dtype, LossSpec loss,
                  StepSpec step, *, double reg, double radius=0.0, double average_from=-1.0,
                  double intercept_eta0=0.0, Py_ssize_t batch_size=1, bint fit_intercept=False,
-                 error_kind="class", weights=None):
+                 error_kind="class", bint lazy=False, weights=None):
         dtype = np.dtype(dtype)
         self.n_features, self.n_out = n_features, n_out
         self.model.n_out = n_out
@@ -244,6 +253,9 @@ cdef class SGDLearner(Learner):
             weights.reserve_average()
         self.intercept = np.zeros(n_out)
         self.intercept_sum = np.zeros(n_out)
+        if lazy:
+            self.lift = np.ones(n_out)
+            self.model.lift = <double *> pointer(self.lift)
         self._scratch = np.zeros(SCRATCH_ROWS * n_out)
         self._active = np.zeros(n_out, np.intp)
         self._bind()
@@ -351,7 +363,8 @@ cdef class SGDLearner(Learner):
             return False
         if not known:
             self.weight_bound = self._size() if curved else max(
-                np.abs(self.weights.v).max() * np.max(np.abs(self.weights.scale)),
+                np.abs(self.weights.v).max() * np.max(np.abs(self.weights.scale))
+                * (1.0 if self.lift is None else self.lift.max()),
                 np.abs(self.intercept).max())
         if numbers_bound(&m.step, &m.options, &run, m.t, self.weights.averaged_count,
                          &self.weight_bound) < (
@@ -487,13 +500,16 @@ cdef class SGDLearner(Learner):
             step, reg=options.reg, radius=options.radius,
             average_from=options.average_from if weights is not None else -1.0,
             intercept_eta0=options.intercept_eta0, batch_size=options.batch_size,
-            fit_intercept=options.fit_intercept, weights=weights)
+            fit_intercept=options.fit_intercept, lazy=self.lift is not None, weights=weights)
         copied.model.options.error_kind = options.error_kind
         return copied
 
-    def get_state(self):
-        """(scalars, arrays): everything learnt, for `set_state` of an equal learner."""
-        scalars, arrays = self.weights.get_state()
+    def get_state(self, bint copy=True):
+        """(scalars, arrays): everything learnt, for `set_state` of an equal learner.
+
+        Without `copy` the weights are those of the learner, and no mini-batch is open.
+        """
+        scalars, arrays = self.weights.get_state(copy)
         scalars = {f"w_{name}": value for name, value in scalars.items()}
         scalars |= {"t": self.model.t, "seen": self.model.seen, "loss_sum": self.model.loss_sum,
                     "error_sum": self.model.error_sum, "pending": self.model.pending,
@@ -501,7 +517,9 @@ cdef class SGDLearner(Learner):
         arrays = {f"w_{name}": value for name, value in arrays.items()}
         arrays |= {"intercept": self.intercept.copy(),
                    "intercept_sum": self.intercept_sum.copy()}
-        if self.model.options.batch_size > 1:
+        if self.lift is not None:
+            arrays["lift"] = self.lift.copy()
+        if copy and self.model.options.batch_size > 1:
             arrays |= {"grad": self._grad.copy(), "grad_b": self._grad_b.copy(),
                        "touched": self._touched[:self.model.n_touched].copy()}
         return scalars, arrays
@@ -510,15 +528,8 @@ cdef class SGDLearner(Learner):
         """Take over what `get_state` gave; ValueError, and no change, when it does not fit."""
         self.schema().check(scalars, arrays)
         cls = ScaledVector if self.model.n_out == 1 else ScaledMatrix
-        self._adopt(cls.from_state(
-            {name[2:]: value for name, value in scalars.items() if name.startswith("w_")},
-            {name[2:]: value for name, value in arrays.items() if name.startswith("w_")}))
-        self.weight_bound = -1.0
-        for name in ("intercept", "intercept_sum"):
-            getattr(self, name)[:] = arrays[name]
-        self.model.t, self.model.seen = scalars["t"], scalars["seen"]
-        self.model.loss_sum, self.model.error_sum = scalars["loss_sum"], scalars["error_sum"]
-        self.model.step.eta = scalars["eta"]
+        self._adopt(cls.from_state(*_of_weights(scalars, arrays)))
+        self._set_counts(scalars, arrays)
         if self.model.options.batch_size > 1:
             touched = arrays["touched"]
             self._grad[:] = arrays["grad"]
@@ -529,16 +540,29 @@ cdef class SGDLearner(Learner):
             self.model.batch_bound = float(np.abs(arrays["grad"]).max(initial=0.0))
             self.model.touched_all = scalars["touched_all"]
 
+    def set_numbers(self, scalars, arrays):
+        """Take over a valid state whose weights are here already; no mini-batch is open."""
+        self.weights.set_numbers(*_of_weights(scalars, arrays))
+        self._set_counts(scalars, arrays)
+
+    def _set_counts(self, scalars, arrays):
+        self.weight_bound = -1.0
+        for name in ("intercept", "intercept_sum", "lift")[:2 if self.lift is None else 3]:
+            getattr(self, name)[:] = arrays[name]
+        self.model.t, self.model.seen = scalars["t"], scalars["seen"]
+        self.model.loss_sum, self.model.error_sum = scalars["loss_sum"], scalars["error_sum"]
+        self.model.step.eta = scalars["eta"]
+
     def schema(self):
         """What `set_state` takes."""
         return sgd_schema(
             self.weights.dim, self.model.n_out, self.weights.v.dtype,
             average_from=self.model.options.average_from, radius=self.model.options.radius,
-            batch_size=self.model.options.batch_size)
+            batch_size=self.model.options.batch_size, lazy=self.lift is not None)
 
     def copy(self):
         """An independent copy, bit for bit."""
-        cdef SGDLearner copied = self._like(self.weights.copy())
+        cdef SGDLearner copied = self._like(self.weights)     # until the next line
         copied.set_state(*self.get_state())
         return copied
 
@@ -558,6 +582,8 @@ cdef class SGDLearner(Learner):
         wide = self._like(weights, n_out)
         wide.intercept[:len(keep)] = self.intercept[keep] * sign
         wide.intercept_sum[:len(keep)] = self.intercept_sum[keep] * sign
+        if self.lift is not None:
+            wide.lift[:len(keep)] = self.lift[keep]
         wide.model.t, wide.model.seen = self.model.t, self.model.seen
         wide.model.loss_sum, wide.model.error_sum = self.model.loss_sum, self.model.error_sum
         if self.model.options.batch_size > 1:     # an open mini-batch goes on

@@ -10,7 +10,9 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from osvm.linear.model cimport DONE, STEP_TOO_LARGE, LinearModel, after_step
+from osvm.linear.model cimport (
+    DONE, STEP_TOO_LARGE, LinearModel, after_step, lift_columns, lift_vector,
+)
 from osvm.linear.step_guard cimport (
     clamp_shrink, intercept_step, largest_of, row_largest, step_fits, weight_room,
 )
@@ -145,6 +147,7 @@ cdef inline void apply_batch(LinearModel *model) noexcept nogil:
     eta = step_next(&model.step, model.t)
     c = -eta / model.pending
     if model.vec != NULL:
+        lift_vector(model.vec, model.lift)
         svec_shrink(model.vec, clamp_shrink(1.0 - eta * model.options.reg))
         if model.vec.kind == WEIGHT_F32:
             take_gradient(model, <float32_t *> model.grad, <float32_t *> model.values, &row)
@@ -154,6 +157,7 @@ cdef inline void apply_batch(LinearModel *model) noexcept nogil:
         if model.touched_all:
             clear(model.grad, model.vec.dim, model.vec.kind)
     else:
+        lift_columns(model.mat, model.lift)
         smat_shrink(model.mat, clamp_shrink(1.0 - eta * model.options.reg))
         if model.mat.kind == WEIGHT_F32:
             add_gradient(model, <float32_t *> model.grad, <float32_t *> model.mat.v,

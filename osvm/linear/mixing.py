@@ -1,12 +1,15 @@
-"""One epoch in several threads: each learns its own share of the rows, then they are merged.
+"""Epochs in several threads: each learns its own share of the rows, then they are merged.
 
 The threads share X and nothing else: each has weights of its own, starts from the same model,
-and visits a contiguous part of the epoch's order.  `osvm.linear.merging` averages them by rows.
-The result depends on the number of threads, and on nothing else that threads do.
+and visits a contiguous part of the epoch's order.  `osvm.linear.merging` averages them by rows,
+in place and in the same threads, which share the columns for it: a merge takes as long as
+reading and writing every thread's weights once.  The result depends on the number of threads,
+and on nothing else that threads do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,42 +17,100 @@ import numpy.typing as npt
 
 from osvm._estimator.threads import Team
 from osvm.linear.learner import SGDLearner
-from osvm.linear.merging import merge_sigmoids, merge_states
+from osvm.linear.merging import State, merge_sigmoids, merge_states
 from osvm.linear.scores import Platt
 
-__all__ = ["mixed_epoch", "useful_jobs"]
+__all__ = ["Mixer", "useful_jobs"]
 
 Array = npt.NDArray[Any]
+Learn = Callable[[SGDLearner, Platt | None, Array], None]
 ROWS_PER_THREAD = 2000  # with fewer a thread learns too little before the merge
+MERGED = 1 << 17  # weights that are merged at a time; their sums stay in the cache
 
 
 def useful_jobs(jobs: int, n_rows: int, learner: Any, record: Any) -> int:
     """Threads that can share an epoch; a record of all examples in order takes one."""
-    if jobs == 1 or record is not None or not isinstance(learner, SGDLearner):
+    plain = isinstance(learner, SGDLearner) and learner.lift is None
+    if jobs == 1 or record is not None or not plain:
         return 1
     return max(1, min(jobs, n_rows // ROWS_PER_THREAD))
 
 
-def mixed_epoch(
-    learner: SGDLearner, platt: Platt | None, learn: Any, order: Array, jobs: int
-) -> None:
-    """Learn the rows in `order`; learn(part, its sigmoids, its order) is called by threads.
+class Mixer:
+    """Learners that go on from one model; the first of them is the one that is trained.
 
-    A Ctrl-C comes through after the merge: it finds the model of whole shares.
+    Parameters
+    ----------
+    learner : SGDLearner
+    platt : Platt or None
+    jobs : int
+        Threads, at least 2.
     """
-    edges = np.linspace(0, len(order), jobs + 1).astype(int).tolist()
-    sigmoids = [None if platt is None else platt.copy() for _ in range(jobs)]
 
-    def share(k: int) -> Any:
-        part = learner.copy()
-        learn(part, sigmoids[k], order[edges[k] : edges[k + 1]])
-        part.flush()
-        return part.get_state()
+    def __init__(self, learner: SGDLearner, platt: Platt | None, jobs: int) -> None:
+        self.parts, self.platt, self.jobs = [learner] * jobs, platt, jobs
+        self.fresh = True
 
-    with Team(jobs) as team:
-        states = team.each(share)
+    def epoch(self, learn: Learn, order: Array) -> None:
+        """Learn the rows in `order`; learn(part, its sigmoids, its order) is called by threads.
+
+        A Ctrl-C comes through after the merge: it finds the model of whole shares.
+        """
+        learner, platt, jobs = self.parts[0], self.platt, self.jobs
+        base = learner.get_state(copy=False)
+        if "w_u" in base[1]:  # the sum of the iterates so far is needed
+            base = learner.get_state()
+        edges = np.linspace(0, len(order), jobs + 1).astype(int).tolist()
         shares = np.diff(edges) / len(order)
-        learner.set_state(*merge_states(states, shares, learner.get_state()))
-        if platt is not None:
-            fitted: Any = [one.state for one in sigmoids if one is not None]
-            platt.state[:] = merge_sigmoids(fitted, shares, platt.state, None, len(platt.state))
+        sigmoids = [None if platt is None else platt.copy() for _ in range(jobs)]
+        if self.fresh:
+            # before any thread changes the first
+            self.parts[1:] = [learner.copy() for _ in self.parts[1:]]
+            self.fresh = False
+
+        def share(k: int) -> State:
+            learn(self.parts[k], sigmoids[k], order[edges[k] : edges[k + 1]])
+            self.parts[k].flush()
+            return self.parts[k].get_state(copy=False)
+
+        with Team(jobs) as team:
+            states = team.each(share)
+            self._merge(team, states, shares, base)
+            if platt is not None:
+                fitted: Any = [one.state for one in sigmoids if one is not None]
+                platt.state[:] = merge_sigmoids(fitted, shares, platt.state, None, len(fitted[0]))
+
+    def _merge(self, team: Team, states: list[State], shares: Array, base: State) -> None:
+        n_columns, n_out = len(base[1]["w_v"]), len(base[1]["intercept"])
+        step = max(1, MERGED // n_out)
+        blocks = [slice(k, k + step) for k in range(0, n_columns, step)]
+        first = [len(blocks) * k // self.jobs for k in range(self.jobs + 1)]
+
+        def columns(k: int) -> list[State]:
+            """Columns of thread k: the merged weights go to every part."""
+            made = []
+            for block in blocks[first[k] : first[k + 1]]:
+                scalars, arrays = merge_states(
+                    (_cut(state, block) for state in states), shares, _cut(base, block)
+                )
+                for name in ("w_v", "w_u"):
+                    if name in arrays:
+                        merged = arrays.pop(name)
+                        for state in states:
+                            state[1][name][block] = merged
+                made.append((scalars, arrays))
+            return made
+
+        made = [state for part in team.each(columns) for state in part]
+        scalars, arrays = made[0]
+        if scalars["w_track_norm"]:
+            into = scalars if n_out == 1 else arrays
+            into["w_sq_v"] = sum((s | a)["w_sq_v"] for s, a in made)
+        for part in self.parts:
+            part.set_numbers(scalars, arrays)
+
+
+def _cut(state: State, block: slice) -> State:
+    """The state with some of the columns alone."""
+    scalars, arrays = state
+    return scalars, {k: v[block] if k in ("w_v", "w_u") else v for k, v in arrays.items()}

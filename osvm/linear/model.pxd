@@ -2,10 +2,15 @@
 #
 # `SGDLearner` (osvm/linear/learner.pyx) owns the memory behind the pointers; the loops
 # (one_output, columns, mini_batch) are handed this struct and know no Python object.
+from libc.math cimport sqrt
 from libc.stdint cimport int32_t, int64_t
 
-from osvm.core.smat cimport smat_count_average, smat_project_one, smat_start_average
-from osvm.core.svec cimport svec_count_average, svec_project, svec_start_average
+from osvm.core.smat cimport (
+    smat_count_average, smat_project_one, smat_shrink_one, smat_sq_norm_one, smat_start_average,
+)
+from osvm.core.svec cimport (
+    svec_count_average, svec_project, svec_shrink, svec_sq_norm, svec_start_average,
+)
 from osvm.core.typedefs cimport Loss, Rows, SMat, SVec, Step
 
 # How far loops look ahead; four rows hide the memory's latency.
@@ -56,6 +61,7 @@ cdef struct LinearModel:
     Py_ssize_t n_out
     SVec *vec               # the weights: of one output,
     SMat *mat               # or of several
+    double *lift            # lazy projection: what w was divided by, one per output; or NULL
     double *b               # intercepts, and their sums over the averaged iterates
     double *b_sum
     double t                # steps made
@@ -76,15 +82,49 @@ cdef struct LinearModel:
     double batch_bound      # bound of the summed gradient's entries
 
 
+cdef inline double lift_of(double sq_norm, double radius) noexcept nogil:
+    """What projection onto the ball divides by."""
+    return sqrt(sq_norm) / radius if sq_norm > radius * radius else 1.0
+
+
+cdef inline void project_vector(SVec *w, double radius, double *lift) noexcept nogil:
+    """w onto the ball; `lift` keeps what it was divided by, or is NULL."""
+    if lift != NULL:
+        lift[0] = lift_of(svec_sq_norm(w), radius)
+    svec_project(w, radius)
+
+
+cdef inline void project_column(SMat *w, Py_ssize_t k, double radius,
+                                double *lift) noexcept nogil:
+    """The same for w_k."""
+    if lift != NULL:
+        lift[k] = lift_of(smat_sq_norm_one(w, k), radius)
+    smat_project_one(w, k, radius)
+
+
+cdef inline void lift_columns(SMat *w, const double *lift) noexcept nogil:
+    """Take the last lazy projection back; nothing with `lift` NULL."""
+    cdef Py_ssize_t k
+    if lift != NULL:
+        for k in range(w.n_out):
+            smat_shrink_one(w, k, lift[k])
+
+
+cdef inline void lift_vector(SVec *w, const double *lift) noexcept nogil:
+    """The same for one output."""
+    if lift != NULL:
+        svec_shrink(w, lift[0])
+
+
 cdef inline void after_step(LinearModel *model) noexcept nogil:
     """Project, then count the iterate."""
     cdef Py_ssize_t k
     if model.options.radius > 0.0:
         if model.vec != NULL:
-            svec_project(model.vec, model.options.radius)
+            project_vector(model.vec, model.options.radius, model.lift)
         else:
             for k in range(model.n_out):
-                smat_project_one(model.mat, k, model.options.radius)
+                project_column(model.mat, k, model.options.radius, model.lift)
     if model.options.average_from >= 0.0 and model.seen >= model.options.average_from:
         if model.vec != NULL:
             if not model.vec.averaging:

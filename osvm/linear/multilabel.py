@@ -34,6 +34,7 @@ from osvm._input.schema import ArrayField, Field, Schema, check_list
 from osvm.linear.classifier import LinearClassifier
 from osvm.linear.label_models import LabelModels, in_one_pass
 from osvm.linear.plan import one_setting, resolve_plan
+from osvm.linear.scaling import Scaling
 from osvm.linear.state import PlanParams
 
 __all__ = ["MultilabelClassifier"]
@@ -57,8 +58,8 @@ class MultilabelClassifier(ClassifierMixin, PlanParams, OnlineEstimator):
     loss : str or object, default "hinge"
         "hinge", "squared_hinge", "perceptron", "logistic", "modified_huber", or a loss of
         your own.
-    reg, C, schedule, eta0, project, average, batch_size, normalize, fit_intercept, epochs, \
-tol, shuffle, random_state, probability
+    reg, C, schedule, eta0, project, average, batch_size, normalize, scale, fit_intercept, \
+epochs, tol, shuffle, random_state, probability
         As in `LinearClassifier`, for the model of each label.
     class_weight : None or "balanced"
         "balanced" gives the rows with and those without a label the same weight in all.
@@ -97,6 +98,7 @@ tol, shuffle, random_state, probability
         average: bool | int = False,
         batch_size: int | str = 1,
         normalize: bool = False,
+        scale: str | None = None,
         fit_intercept: bool = True,
         epochs: int = 5,
         tol: float | None = None,
@@ -114,6 +116,7 @@ tol, shuffle, random_state, probability
         self.average = average
         self.batch_size = batch_size
         self.normalize = normalize
+        self.scale = scale
         self.fit_intercept = fit_intercept
         self.epochs = epochs
         self.tol = tol
@@ -128,7 +131,9 @@ tol, shuffle, random_state, probability
     def _new_inner(self, **changed: Any) -> LinearClassifier:
         if self.class_weight is not None:
             check_choice("class_weight", self.class_weight, ["balanced"])
-        params = {**self._inner_params(), "schedule": one_setting(self.schedule)}
+        params = self._inner_params()
+        if self.scale != "running":  # which has one setting
+            params["schedule"] = one_setting(self.schedule)
         return LinearClassifier(**params | changed)
 
     def set_params(self, **params: Any) -> Any:
@@ -204,6 +209,7 @@ tol, shuffle, random_state, probability
             epochs=self.epochs,
             shuffle=self.shuffle,
             rng=make_generator(self.random_state),
+            scale=self.scale,
         )
 
     def _fit_apart(self, rows: Any, member: Any, sample_weight: Any) -> list[LinearClassifier]:
@@ -217,6 +223,7 @@ tol, shuffle, random_state, probability
             # All rows have the label, or none: a stream, which has no C and no full batch.
             whole = {"batch_size": len(y)} if self.batch_size == "full" else {}
             constant = self._new_inner(C=None, tol=None, **whole)
+            constant._scaling = Scaling.of(self.scale, self._open(rows, reset=True)[0])
             for _ in range(self.epochs):
                 constant.partial_fit(rows, y, classes=[0, 1], sample_weight=sample_weight)
             # It goes on with the parameters of the others, which are its own resolved.
@@ -354,8 +361,8 @@ tol, shuffle, random_state, probability
         """Labels in sorted order, and their models with them."""
         order = np.argsort(self._index.classes, kind="stable")
         self._index = LabelIndex(self._index.classes[order])
-        models = [self._label_models()[k] for k in order]
-        self._keep_models(*self._restored(models, self._joined is not None))
+        models = self._label_models()
+        self._keep_models(*self._restored([models[k] for k in order], self._joined is not None))
 
     def _stream_joined(self, source: RowSource, rows: Any, n_labels: int) -> LabelModels | None:
         """The models for the next block in one pass; None where they learn one by one."""
@@ -387,7 +394,10 @@ tol, shuffle, random_state, probability
     def _learn_apart(self, rows: Any, member: Any, sample_weight: Any) -> list[LinearClassifier]:
         """One label after the other; all of them or none."""
         models = list(self._label_models()) if "t_" in self.__dict__ else []
-        models += [self._new_inner() for _ in range(member.shape[1] - len(models))]
+        scaling = models[0]._scaling if models else None
+        for _ in range(member.shape[1] - len(models)):
+            models.append(self._new_inner())
+            models[-1]._scaling = scaling
         before: list[tuple[LinearClassifier, Any]] = []
         try:
             for k, model in enumerate(models):

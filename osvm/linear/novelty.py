@@ -11,12 +11,11 @@ import scipy.sparse as sp
 from osvm._estimator.compat import OutlierMixin, with_callbacks
 from osvm._input import validate
 from osvm._input.parameters import check_number
-from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Field, Schema
-from osvm.linear.examples import sq_norm
 from osvm.linear.first_step import some_rows
 from osvm.linear.one_score import OneScore
 from osvm.linear.plan import resolve_plan
+from osvm.linear.scaling import ScaledRows, decide, first_sq_norm
 from osvm.linear.training import Examples
 
 __all__ = ["LinearNovelty"]
@@ -45,7 +44,7 @@ class LinearNovelty(OutlierMixin, OneScore):
         By default reg is 0.2 times the squared norm of the rows' mean, in a stream 0.02
         times that of its first row, so that rows may have any unit.  With a schedule other than
         "bottou" and "inverse_time" it is 1e-4.
-    schedule, eta0, project, average, batch_size, normalize
+    schedule, eta0, project, average, batch_size, normalize, scale
         As for :class:`LinearClassifier`; the default schedule is "bottou".
     fit_intercept : bool, default False
     epochs, tol, shuffle, random_state, warm_start, n_jobs, verbose, record, callback
@@ -93,6 +92,7 @@ class LinearNovelty(OutlierMixin, OneScore):
         average: bool | int = False,
         batch_size: int | str = 1,
         normalize: bool = False,
+        scale: str | None = None,
         fit_intercept: bool = False,
         epochs: int = 5,
         tol: float | None = None,
@@ -124,7 +124,7 @@ class LinearNovelty(OutlierMixin, OneScore):
             source, rows = self._open(X, reset=True)
             weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
             self._check_nu()
-            reg = _in_range(_REG_OF_MEAN * _sq_mean(rows, self.normalize))
+            reg = _in_range(_REG_OF_MEAN * _sq_mean(rows, self.normalize, source))
             plan = resolve_plan(self, source.n_rows, usual_reg=reg)
             data = Examples(source, np.ones(source.n_rows), weight)
             self._train((X, None, sample_weight), data, plan, (1, self._weight_dtype(rows)))
@@ -156,17 +156,17 @@ class LinearNovelty(OutlierMixin, OneScore):
     def _check_nu(self) -> None:
         check_number("nu", self.nu, 0.0, 1.0, high_open=True)
 
-    def _stream_reg(self, source: RowSource) -> float:
-        return _in_range(_REG_OF_ROW * sq_norm(source, 0))
+    def _stream_reg(self, source: Any) -> float:
+        return _in_range(_REG_OF_ROW * first_sq_norm(source))
 
-    def _moment(self, X: Any, source: RowSource, *parts: Any) -> dict[str, Any]:
+    def _moment(self, X: Any, source: Any, *parts: Any) -> dict[str, Any]:
         found = super()._moment(X, source, *parts)
         return found | self._offset_for(found["_learner"], source, None)
 
     def _learnt_besides(self, learner: Any, data: Examples) -> dict[str, Any]:
         return self._offset_for(learner, data.X, data.weight)
 
-    def _offset_for(self, learner: Any, source: RowSource, weight: Array | None) -> dict[str, Any]:
+    def _offset_for(self, learner: Any, source: Any, weight: Array | None) -> dict[str, Any]:
         """After a fit: the offset that flags a share `nu` of the rows, by weight."""
         scores = _scores(learner, source)
         order = np.argsort(scores, kind="stable")
@@ -178,7 +178,7 @@ class LinearNovelty(OutlierMixin, OneScore):
         recent[0], recent[1 : 1 + len(some)] = len(some), some
         return {"_recent": recent, "_offset": offset}
 
-    def _keep_scores(self, source: RowSource) -> None:
+    def _keep_scores(self, source: Any) -> None:
         """After rows of a stream."""
         if "_recent" not in self.__dict__:
             self._recent = np.zeros(1 + RECENT)
@@ -273,11 +273,11 @@ class LinearNovelty(OutlierMixin, OneScore):
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
 
-def _scores(learner: Any, source: RowSource, start: int = 0) -> Array:
+def _scores(learner: Any, source: Any, start: int = 0) -> Array:
     """Scores of the rows from `start` on."""
     out = np.empty((source.n_rows, 1))
     averaged = learner.weights.averaged_count > 0
-    learner.decide(source, out, averaged, start, source.n_rows)
+    decide(learner, source, out, averaged, start, source.n_rows)
     return validate.check_scores(out[start:])[:, 0]
 
 
@@ -286,8 +286,8 @@ def _in_range(reg: float) -> float:
     return min(max(reg, 1e-100), 1e100)
 
 
-def _sq_mean(rows: Any, normalize: bool) -> float:
-    """Squared norm of the mean of some of the rows."""
+def _sq_mean(rows: Any, normalize: bool, source: Any) -> float:
+    """Squared norm of the mean of some of the rows, as the learner sees them (`source`)."""
     some = rows[np.sort(some_rows(rows.shape[0], _MEAN_ROWS))]
     if sp.issparse(some):
         values = some.data.astype(np.float64)
@@ -295,12 +295,14 @@ def _sq_mean(rows: Any, normalize: bool) -> float:
             owner = np.repeat(np.arange(some.shape[0]), np.diff(some.indptr))
             norms = np.sqrt(np.bincount(owner, values**2, some.shape[0]))
             values /= np.where(norms > 0.0, norms, 1.0)[owner]
-        _, at = np.unique(some.indices, return_inverse=True)
-        total = np.bincount(at, values) if len(at) else np.zeros(1)
+        columns, at = np.unique(some.indices, return_inverse=True)
+        total = np.bincount(at, values) if len(at) else np.zeros(0)
     else:
         values = np.asarray(some, np.float64)
         if normalize:
             norms = np.sqrt((values**2).sum(axis=1, keepdims=True))
             values = values / np.where(norms > 0.0, norms, 1.0)
-        total = values.sum(axis=0)
+        columns, total = np.arange(some.shape[1]), values.sum(axis=0)
+    if isinstance(source, ScaledRows):
+        total = total * source.scaling.factors[columns]
     return float(np.square(total / some.shape[0]).sum())

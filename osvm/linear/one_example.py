@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import osvm.linear.one_row as one_row
+from osvm._input.parameters import check_integer
 from osvm.linear.learner import Learner
 from osvm.stream.tokenizer import HashingTokenizer
 
@@ -71,16 +72,17 @@ class OneExample:
             if y is _NOT_GIVEN:
                 values, y = None, values
             if _has_names(x):
-                tokenizer = self._tokenizer_of(x, n_features)
-                columns = tokenizer.columns_of(x)
-                self.learn_one(*columns, y, n_features=tokenizer.n_features)
-                self.tokenizer_ = tokenizer
-                return self
+                if "tokenizer_" in self.__dict__:
+                    return self._learn_named(x, y, n_features)
+                with self._lock.changing():  # type: ignore[attr-defined]
+                    return self._learn_named(x, y, n_features)
         if y is _NOT_GIVEN:
             y = None
         if one_row.learn(self, x, values, y):
             return self
         known = self.__dict__
+        if n_features is not None:
+            check_integer("n_features", n_features, 1)
         width = known.get("n_features_in_", n_features)
         if width is None:
             raise ValueError(
@@ -97,6 +99,13 @@ class OneExample:
         self._make_one()
         return self
 
+    def _learn_named(self, x: dict[str, Any], y: Any, n_features: int | None) -> Any:
+        """`learn_one` of named features; the first example brings the tokenizer along."""
+        tokenizer = self._tokenizer_of(x, n_features)
+        self.learn_one(*tokenizer.columns_of(x), y, n_features=tokenizer.n_features)
+        self.tokenizer_ = tokenizer
+        return self
+
     def score_one(self, x: Any, values: Any = None) -> Any:
         """`decision_function` of one example.
 
@@ -110,8 +119,8 @@ class OneExample:
         float, or an array with one score per class where there are several
         """
         if type(x) is dict and _has_names(x):
-            x, values = self._tokenizer_of(x).columns_of(x)
-            if "t_" not in self.__dict__:
+            x, values = self._columns_of(x)
+            if x is None:
                 return 0.0
         if self._has_offset:
             with self._lock:  # type: ignore[attr-defined]  # weights and offset of the same moment
@@ -146,8 +155,8 @@ class OneExample:
             For names, a classifier that has learnt nothing answers None, a regressor 0.
         """
         if type(x) is dict and _has_names(x):
-            x, values = self._tokenizer_of(x).columns_of(x)
-            if "t_" not in self.__dict__:
+            x, values = self._columns_of(x)
+            if x is None:
                 return None if self._one_target == "label" else 0.0
         if self._one_target == "label":
             answer = one_row.classify(self, x, values)
@@ -176,11 +185,18 @@ class OneExample:
             Empty for names when the model has learnt nothing.
         """
         if type(x) is dict and _has_names(x):
-            x, values = self._tokenizer_of(x).columns_of(x)
-            if "t_" not in self.__dict__:
+            x, values = self._columns_of(x)
+            if x is None:
                 return {}
         shares = self.predict_proba(self._row_to_predict(x, values))  # type: ignore[attr-defined]
         return dict(zip(self.classes_.tolist(), shares[0].tolist()))  # type: ignore[attr-defined]
+
+    def _columns_of(self, x: dict[str, Any]) -> tuple[Any, Any]:
+        """Columns and values of named features; (None, None) when nothing was learnt yet."""
+        with self._lock:  # type: ignore[attr-defined]  # weights and tokenizer of one moment
+            tokenizer, is_new = self._tokenizer_of(x), "t_" not in self.__dict__
+        columns = tokenizer.columns_of(x)  # what does not fit is refused in any case
+        return (None, None) if is_new else columns
 
     def _tokenizer_of(self, x: dict[str, Any], n_features: int | None = None) -> HashingTokenizer:
         """What hashes the names of features."""
@@ -192,6 +208,8 @@ class OneExample:
                 f"a feature is named {next(iter(x))!r}, but this model was trained on numbered "
                 "columns: give column numbers"
             )
+        if n_features is not None:
+            check_integer("n_features", n_features, 1)
         bits = NAMED_BITS if n_features is None else int(n_features).bit_length() - 1
         if n_features is not None and n_features != 1 << bits:
             raise ValueError(f"n_features must be a power of two for names, got {n_features}")
@@ -243,8 +261,8 @@ class OneExample:
     def _make_one(self) -> None:
         """The fast path for later calls, where there is none or an old one."""
         known = self.__dict__
-        if not isinstance(known["_learner"], Learner):
-            return  # meta-descent goes through partial_fit
+        if not isinstance(known["_learner"], Learner) or known.get("_scaling") is not None:
+            return  # meta-descent and scaled columns go through partial_fit
         if not self._plan_is_current():  # type: ignore[attr-defined]
             return  # partial_fit follows the parameters first
         index = known.get("_index")

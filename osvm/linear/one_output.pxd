@@ -20,7 +20,7 @@ from libc.stdlib cimport free, malloc
 
 from osvm.linear.model cimport (
     AHEAD, DONE, ERROR_ABSOLUTE, ERROR_CLASS, NOT_FINITE, RING, STEP_TOO_LARGE, Examples,
-    LinearModel, Options, Record,
+    LinearModel, Options, Record, lift_vector, project_vector,
 )
 from osvm.linear.mini_batch cimport take_into_batch
 from osvm.linear.step_guard cimport (
@@ -34,8 +34,8 @@ from osvm.core.row cimport (
 from osvm.core.rows cimport OSVM_PREFETCH, rows_get, rows_prefetch_start
 from osvm.core.step cimport step_next
 from osvm.core.svec cimport (
-    svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead, svec_project,
-    svec_shrink, svec_sq_norm, svec_start_average,
+    svec_average_dot, svec_axpy, svec_count_average, svec_dot, svec_dot_ahead, svec_shrink,
+    svec_sq_norm, svec_start_average,
 )
 from osvm.core.typedefs cimport (
     ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, WEIGHT_F32, Loss, Row, Rows, SVec, Step, float32_t,
@@ -134,8 +134,10 @@ cdef inline int learn_sparse(LinearModel *model, const Examples *examples, Py_ss
     cdef double limit = step_limit(w.kind, examples.largest)
     cdef bint averaging = options.average_from >= 0.0
     cdef bint projecting = options.radius > 0.0
-    # a start beyond the ball; the margin keeps the rounding of a projection out
-    cdef bint outside = projecting and svec_sq_norm(&w) > (1.0 + 1e-6) * options.radius ** 2
+    # a start beyond the ball, as all are that were lifted; the margin keeps the rounding of a
+    # projection out
+    cdef bint outside = projecting and (
+        model.lift != NULL or svec_sq_norm(&w) > (1.0 + 1e-6) * options.radius ** 2)
     cdef bint unchecked = examples.largest == 0.0   # the rows' values may be anything
     cdef int status = DONE
     cdef double mean_count = <double> starts[examples.X.n_rows] / examples.X.n_rows
@@ -181,6 +183,7 @@ cdef inline int learn_sparse(LinearModel *model, const Examples *examples, Py_ss
                     status = STEP_TOO_LARGE
                     break
         t += 1.0
+        lift_vector(&w, model.lift)
         if pairs != NULL:
             shrink_pairs(&w, clamp_shrink(1.0 - eta * options.reg), v, pairs)
         else:
@@ -202,7 +205,7 @@ cdef inline int learn_sparse(LinearModel *model, const Examples *examples, Py_ss
             if options.fit_intercept:
                 b -= intercept_step(options.intercept_eta0, t, eta) * c * xi
         if projecting and (xi != 0.0 or outside):   # without a step w only shrinks
-            svec_project(&w, options.radius)
+            project_vector(&w, options.radius, model.lift)
         if averaging and seen >= options.average_from:
             if not w.averaging:
                 svec_start_average(&w, w.u)
@@ -294,13 +297,14 @@ cdef inline int learn_general(LinearModel *model, const Examples *examples, Py_s
                 status = STEP_TOO_LARGE
                 break
             t += 1.0
+            lift_vector(w, model.lift)
             svec_shrink(w, clamp_shrink(1.0 - eta * options.reg))
             if xi != 0.0:
                 svec_axpy(w, -eta * c * xi, row)
                 if options.fit_intercept:
                     b -= intercept_step(options.intercept_eta0, t, eta) * c * xi
             if options.radius > 0.0:
-                svec_project(w, options.radius)
+                project_vector(w, options.radius, model.lift)
             if averaging and seen >= options.average_from:
                 if not w.averaging:
                     svec_start_average(w, w.u)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from osvm._input.rows import RowSource
 from osvm.linear.base import LinearEstimator
 from osvm.linear.plan import resolve_plan
 from osvm.linear.training import Examples
@@ -17,12 +16,12 @@ Array = npt.NDArray[Any]
 class OneScore(LinearEstimator):
     """What regression and novelty detection share."""
 
-    def _stream_reg(self, source: RowSource) -> float | None:
+    def _stream_reg(self, source: Any) -> float | None:
         """The regularizer of a stream that begins with these rows; None for the usual one."""
         return None
 
     def _learn_next(
-        self, X: Any, source: RowSource, rows: Any, targets: Array, weight: Array | None
+        self, X: Any, source: Any, rows: Any, targets: Array, weight: Array | None
     ) -> None:
         """The next block of a stream."""
         if "_learner" in self.__dict__:

@@ -15,6 +15,7 @@ __all__ = ["OPTIONS", "WAYS", "asked", "asked_by_plan", "refuse", "refused", "ta
 
 # How messages and the documentation call each way of learning.
 WAYS = {
+    "steps": "another schedule",
     "smd": "schedule='smd'",
     "adaptive": "schedule='adaptive'",
     "search": "one_pass_search",
@@ -38,10 +39,18 @@ _OWN = "the labels learn one after the other"
 _FIGURES = "progressive figures judge the candidates; set it in a fit of the best one"
 _ROUNDS = "it makes `rounds` passes of SGD; the options of its `fit` say when to stop"
 _MIXED = "models of many blocks are merged"
+_LAZY = "choose a schedule without it"
+_RUNNING = "choose schedule='adaptive', whose rates follow the size of each column"
+_ALL_ROWS = "it is found from all rows of a fit; scale the rows first"
 
 OPTIONS = (
     Option("average", False, {"smd": _TRACE}),
     Option("project", False, {"smd": _TRACE, "adaptive": _RATES}),
+    Option(
+        "lazy",
+        False,
+        {"smd": _TRACE, "adaptive": _RATES, "search": _LAZY, "labels": _OWN, "rounds": _LAZY},
+    ),
     Option(
         "batch_size",
         1,
@@ -87,6 +96,12 @@ OPTIONS = (
             "rounds": _MIXED,
         },
     ),
+    Option("scale", None, {"search": _ALL_ROWS, "rounds": _ALL_ROWS}),
+    Option(
+        "scale='running'",
+        False,
+        {"steps": _RUNNING, "smd": _RUNNING, "search": _RUNNING, "labels": _OWN, "rounds": _MIXED},
+    ),
     Option("tol", None, {"search": _FIGURES, "labels": _OWN, "rounds": _ROUNDS}),
 )
 
@@ -94,7 +109,12 @@ OPTIONS = (
 def asked(model: Any) -> list[str]:
     """The options that the model's parameters ask for."""
     schedule = getattr(model.schedule, "name", model.schedule)
-    known = {"smd": schedule == "smd", "adaptive": schedule in ("adaptive", "coin_betting")}
+    known = {
+        "smd": schedule == "smd",
+        "adaptive": schedule in ("adaptive", "coin_betting"),
+        "scale='running'": isinstance(model.scale, str) and model.scale == "running",
+        "lazy": getattr(model.schedule, "lazy", False),
+    }
     names = []
     for option in OPTIONS:
         value = known.get(option.name, getattr(model, option.name, option.plain))

@@ -23,7 +23,6 @@ from osvm._input.parameters import (
     check_number,
     resolve_reg,
 )
-from osvm._input.rows import RowSource
 from osvm._input.schema import (
     Schema,
     adaptive_schema,
@@ -33,9 +32,9 @@ from osvm._input.schema import (
 )
 from osvm.linear import options
 from osvm.linear.adaptive_state import AdaptiveLearner
-from osvm.linear.examples import sq_norm
 from osvm.linear.learner import SGDLearner
 from osvm.linear.mixing import ROWS_PER_THREAD
+from osvm.linear.scaling import FIXED, first_sq_norm
 from osvm.linear.smd import SMDLearner
 from osvm.linear.svmd import SVMDLearner
 from osvm.schedules import (
@@ -108,6 +107,8 @@ class Plan:
     def __post_init__(self) -> None:
         if isinstance(self.schedule, Auto) and self.error_kind != "class":
             raise ValueError("schedule 'auto' stands for another one, but for classes")
+        if self.lazy and (self.radius == 0.0 or self.reg > 0.0):
+            raise ValueError("constant: lazy=True needs a radius, as project=10.0, and reg=0")
         bottou = isinstance(self.schedule, Bottou)
         free = isinstance(self.schedule, Bottou) and self.schedule.t0 is None
         # b has no regularizer, which these schedules rely on: it gets a step of its own
@@ -191,6 +192,7 @@ class Plan:
             average_from=self.average_from,
             intercept_eta0=self.intercept_eta0,
             batch_size=self.batch_size,
+            lazy=self.lazy,
             weights=weights,
             **shared,
         )
@@ -229,7 +231,13 @@ class Plan:
             average_from=self.average_from,
             radius=self.radius,
             batch_size=self.batch_size,
+            lazy=self.lazy,
         )
+
+    @property
+    def lazy(self) -> bool:
+        """Whether steps go on from the weights before their projection."""
+        return getattr(self.schedule, "lazy", False)
 
     def of_size(self, n_features: int, n_out: int, n_rows: float = math.inf) -> Plan:
         """The plan, with `Bottou` for `Auto` where one setting would take too much memory, or
@@ -248,7 +256,7 @@ class Plan:
         """
         return self.with_first_step(self.usual_first_step()) if self.needs_t0 else self
 
-    def for_stream(self, X: RowSource) -> Plan:
+    def for_stream(self, X: Any) -> Plan:
         """t0 for a stream that begins with these rows: the usual one, or a larger one.
 
         Where the loss has a curvature, the first step corrects at most half of the
@@ -257,7 +265,7 @@ class Plan:
         """
         if not self.needs_t0 or self.curvature == 0.0:
             return self.with_usual_t0()
-        full_step = 2.0 * self.curvature * sq_norm(X, 0)
+        full_step = 2.0 * self.curvature * first_sq_norm(X)
         return self.with_first_step(min(self.usual_first_step(), 1.0 / max(full_step, 1e-300)))
 
     def usual_first_step(self) -> float:
@@ -293,6 +301,11 @@ def is_chosen(plan: Plan) -> bool:
 def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan | None) -> Schedule:
     """The schedule of the model; `Bottou` where `Auto` does not go with what is asked for."""
     schedule = schedules.get(model.schedule)
+    if isinstance(model.scale, str) and model.scale == "running":
+        if isinstance(schedule, Auto):
+            return NUMBERS
+        if isinstance(schedule, Adaptive):
+            return dataclasses.replace(schedule, normalized=True)
     if not isinstance(schedule, Auto):
         return schedule
     if trained is not None and not is_chosen(trained):
@@ -365,6 +378,7 @@ def resolve_plan(
     loss = losses.get(model.loss)
     if loss.task not in model._tasks:
         check_loss(model, loss)
+    _check_scale(model, n_rows, trained)
     schedule = _resolve_schedule(model, loss, n_rows, trained)
     auto = schedule is NUMBERS
     C = model.C
@@ -394,8 +408,10 @@ def resolve_plan(
         options.refuse("smd", options.asked(model))
         if schedule.eta0_intercept is not None:
             raise ValueError("smd: eta0_intercept is for kernel machines; leave it at None")
-    if isinstance(schedule, Adaptive | CoinBetting):
+    elif isinstance(schedule, Adaptive | CoinBetting):
         options.refuse("adaptive", options.asked(model))
+    if model.scale is not None and not isinstance(schedule, Adaptive):
+        options.refuse("steps", options.asked(model))
     if isinstance(schedule, CoinBetting):
         if model.C is not None or model.reg not in (None, 0):
             raise ValueError("schedule 'coin_betting' has no regularizer: leave reg and C alone")
@@ -419,6 +435,18 @@ def resolve_plan(
         error_kind=model._error_kind,
         delta=delta,
     )
+
+
+def _check_scale(model: Any, n_rows: int | None, trained: Plan | None) -> None:
+    """Raise ValueError unless `scale` is known, and can be found."""
+    if model.scale is None:
+        return
+    check_choice("scale", model.scale, [*FIXED, "running"])
+    if model.scale in FIXED and n_rows is None and trained is None and model._scaling is None:
+        raise ValueError(
+            f"scale={model.scale!r} looks at all rows before it learns: call fit first, or choose "
+            "scale='running'"
+        )
 
 
 def _radius(project: Any, reg: float) -> float:

@@ -35,7 +35,7 @@ class LinearRegressor(RegressorMixin, OneScore):
         of the weights: nothing has to be scaled, in one pass and in `fit`.  Where `reg`, `C`,
         `project`, `average`, `batch_size` or `n_jobs` ask for what that does not have, it is
         "bottou".  Others as for :class:`LinearClassifier`.
-    reg, C, eta0, project, average, batch_size, normalize, fit_intercept
+    reg, C, eta0, project, average, batch_size, normalize, scale, fit_intercept
         As for :class:`LinearClassifier`.  With "squared" and "bottou" no step goes beyond its
         example, however large the row.
     epochs, tol, shuffle, random_state, warm_start, n_jobs, verbose, record, callback
@@ -73,6 +73,7 @@ class LinearRegressor(RegressorMixin, OneScore):
         average: bool | int = False,
         batch_size: int | str = 1,
         normalize: bool = False,
+        scale: str | None = None,
         fit_intercept: bool = True,
         epochs: int = 5,
         tol: float | None = None,

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from osvm import losses, schedules
 from osvm._estimator.base import OnlineEstimator, generator_state, restore_generator
 from osvm._input.parameters import resolve_reg
-from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Field, Schema
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan, check_loss, is_chosen, resolve_plan
+from osvm.linear.scaling import FIXED, Scaling
 from osvm.linear.scores import Platt
 
 Array = npt.NDArray[Any]
@@ -35,6 +35,7 @@ _STATE = {
     "t0": Field("float", none=True),
     "rng": Field("dict", none=True),
     "plan": Field("dict", optional=True),  # not in the first files of format 1
+    "scale": Field("str", choices=FIXED, optional=True),
 }
 _PLAN = {
     "C": Field("float", 0.0, none=True),
@@ -48,6 +49,7 @@ _PLAN = {
 # Parameters that the plan of a model is made from.
 PLAN_PARAMS = (
     "loss", "reg", "C", "schedule", "eta0", "project", "average", "batch_size", "fit_intercept",
+    "scale",
 )  # fmt: skip
 _is, _plan_values = operator.is_, operator.itemgetter(*PLAN_PARAMS)
 
@@ -69,11 +71,13 @@ class LinearState(PlanParams, OnlineEstimator):
     """State of the linear estimators, in and out."""
 
     C: float | None
+    scale: str | None
     _error_kind: str
     _learner: SGDLearner
     _plan: Plan
     _rng: np.random.Generator | None
     _platt: Platt | None
+    _scaling: Scaling | None
 
     def _changed(self) -> None:
         raise NotImplementedError
@@ -95,6 +99,9 @@ class LinearState(PlanParams, OnlineEstimator):
             arrays["platt"] = self._platt.state.copy()
         if plan.delta is not None:
             arrays["delta"] = plan.delta.copy()
+        if self._scaling is not None:
+            scalars["scale"] = self._scaling.kind
+            arrays["column_factors"] = self._scaling.factors.copy()
         return scalars, arrays
 
     def _get_plain_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -102,7 +109,8 @@ class LinearState(PlanParams, OnlineEstimator):
         scalars, arrays = self._get_state()
         if is_chosen(self._plan):
             plan, (learner, weights) = _plain(self._plan, self._learner)
-            arrays = {k: arrays[k] for k in ("platt", "delta") if k in arrays} | weights
+            kept = ("platt", "delta", "column_factors")
+            arrays = {k: arrays[k] for k in kept if k in arrays} | weights
             scalars |= {"learner": learner, "t0": plan.t0, "reg": plan.reg}
             scalars["plan"] = {name: getattr(plan, name) for name in ("loss", "schedule", *_PLAN)}
         return scalars, arrays
@@ -113,6 +121,8 @@ class LinearState(PlanParams, OnlineEstimator):
         sigmoids = arrays.pop("platt", None)
         plan = self._restored_plan(scalars, arrays, arrays.pop("delta", None))
         n_features, n_out = scalars["n_features_in"], scalars["n_out"]
+        factors = arrays.pop("column_factors", None)
+        scaling = Scaling.from_state(scalars.get("scale"), factors, n_features)
         self._check_outputs(scalars, plan)
         platt = None if sigmoids is None else Platt.from_state(sigmoids, n_out)
         # before memory is allocated for what the header says
@@ -121,7 +131,7 @@ class LinearState(PlanParams, OnlineEstimator):
         learner.set_state(scalars["learner"], arrays)
         rng = None if scalars["rng"] is None else restore_generator(scalars["rng"])
         self._set_base_state(scalars)
-        self._platt = platt
+        self._platt, self._scaling = platt, scaling
         self._learner, self._plan, self._rng = learner, plan, rng
         self.__dict__.pop("_plan_values", None)
         self.__dict__.pop("_one", None)
@@ -180,7 +190,7 @@ class LinearState(PlanParams, OnlineEstimator):
         for name in ("_one", "_plan_values"):  # they were made for the parameters of before
             self.__dict__.pop(name, None)
 
-    def _going_on(self, n_rows: int | None, source: RowSource) -> tuple[SGDLearner, Plan]:
+    def _going_on(self, n_rows: int | None, source: Any) -> tuple[SGDLearner, Plan]:
         """Learner and plan to learn on with.
 
         They are the present ones, or where parameters have changed since, a plan of the
@@ -190,6 +200,11 @@ class LinearState(PlanParams, OnlineEstimator):
         if self._plan_is_current():
             return learner, old
         plan = resolve_plan(self, n_rows, self._present_delta(), old)
+        present = None if self._scaling is None else self._scaling.kind
+        if present != (self.scale if self.scale in FIXED else None):
+            raise ValueError(
+                f"scale cannot change from {present!r} to {self.scale!r} in mid-stream: use fit"
+            )
         if plan.multi_loss != old.multi_loss or (plan.delta is None) != (old.delta is None):
             raise ValueError(
                 f"the loss cannot change from {old.loss.name!r} to {plan.loss.name!r} in "
@@ -303,6 +318,10 @@ def _followed(
         arrays["intercept_sum"] = zero
         if plan.average_from >= 0:
             arrays["w_u"] = np.zeros_like(arrays["w_v"])
+    if plan.lazy:
+        arrays.setdefault("lift", np.ones_like(arrays["intercept"]))
+    else:
+        arrays.pop("lift", None)
     if plan.radius > 0 and not scalars["w_track_norm"]:
         sq = np.square(arrays["w_v"], dtype=np.float64).sum(axis=0)
         if "w_sq_v" in scalars:

@@ -85,6 +85,11 @@ def _owned(array, dtype=None):
     return np.array(array, dtype=dtype, order="C", copy=True)
 
 
+def _arrays(v, u, copy):
+    arrays = {"v": v} if u is None else {"v": v, "u": u}
+    return {name: array.copy() for name, array in arrays.items()} if copy else arrays
+
+
 def _saved_weights(scalars, arrays, n_dim):
     """The weights of a saved state, which has been found valid."""
     v = arrays.get("v")
@@ -230,17 +235,17 @@ cdef class ScaledVector:
 
     # ------------------------------------------------------ saving, copying
 
-    def get_state(self):
-        """(scalars, arrays) that `from_state` turns back into an equal object."""
+    def get_state(self, bint copy=True):
+        """(scalars, arrays) that `from_state` turns back into an equal object.
+
+        Without `copy` the arrays v and u are those of this object.
+        """
         scalars = {
             "scale": self.w.scale, "sq_v": self.w.sq_v, "avg_scale": self.w.avg_scale,
             "avg_count": self.w.avg_count, "low": self.w.low, "high": self.w.high,
             "averaging": int(self.w.averaging), "track_norm": int(self.w.track_norm),
         }
-        arrays = {"v": self.v.copy()}
-        if self.u is not None:
-            arrays["u"] = self.u.copy()
-        return scalars, arrays
+        return scalars, _arrays(self.v, self.u, copy)
 
     @staticmethod
     def from_state(scalars, arrays):
@@ -250,6 +255,11 @@ cdef class ScaledVector:
         if "u" in arrays:
             self.reserve_average()
             self.u[:] = arrays["u"]
+        self.set_numbers(scalars, arrays)
+        return self
+
+    def set_numbers(self, scalars, arrays):
+        """Take over what a valid state holds beside v and u."""
         self.w.scale = scalars["scale"]
         self.w.sq_v = scalars["sq_v"]
         self.w.avg_scale = scalars["avg_scale"]
@@ -257,7 +267,6 @@ cdef class ScaledVector:
         self.w.low = scalars["low"]
         self.w.high = scalars["high"]
         self.w.averaging = scalars["averaging"]
-        return self
 
     def copy(self):
         """An independent copy, bit for bit."""
@@ -463,17 +472,18 @@ cdef class ScaledMatrix:
 
     # ------------------------------------------------------ saving, copying
 
-    def get_state(self):
-        """(scalars, arrays) that `from_state` turns back into an equal object."""
+    def get_state(self, bint copy=True):
+        """(scalars, arrays) that `from_state` turns back into an equal object.
+
+        Without `copy` the arrays v and u are those of this object.
+        """
         scalars = {
             "avg_count": self.w.avg_count, "low": self.w.low, "high": self.w.high,
             "averaging": int(self.w.averaging), "track_norm": int(self.w.track_norm),
         }
-        arrays = {"v": self.v.copy(), "scale": self.scale.copy(),
-                  "sq_v": self.sq_v.copy(), "avg_scale": self.avg_scale.copy()}
-        if self.u is not None:
-            arrays["u"] = self.u.copy()
-        return scalars, arrays
+        return scalars, _arrays(self.v, self.u, copy) | {
+            "scale": self.scale.copy(), "sq_v": self.sq_v.copy(),
+            "avg_scale": self.avg_scale.copy()}
 
     @staticmethod
     def from_state(scalars, arrays):
@@ -481,17 +491,21 @@ cdef class ScaledMatrix:
         cdef ScaledMatrix self = ScaledMatrix(v.shape[0], v.shape[1], v.dtype,
                                               bool(scalars["track_norm"]))
         self.v[:] = v
-        self.scale[:] = arrays["scale"]
-        self.sq_v[:] = arrays["sq_v"]
-        self.avg_scale[:] = arrays["avg_scale"]
         if "u" in arrays:
             self.reserve_average()
             self.u[:] = arrays["u"]
+        self.set_numbers(scalars, arrays)
+        return self
+
+    def set_numbers(self, scalars, arrays):
+        """Take over what a valid state holds beside v and u."""
+        self.scale[:] = arrays["scale"]
+        self.sq_v[:] = arrays["sq_v"]
+        self.avg_scale[:] = arrays["avg_scale"]
         self.w.avg_count = scalars["avg_count"]
         self.w.low = scalars["low"]
         self.w.high = scalars["high"]
         self.w.averaging = scalars["averaging"]
-        return self
 
     def copy(self):
         """An independent copy, bit for bit."""

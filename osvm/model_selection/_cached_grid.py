@@ -161,7 +161,8 @@ def cached_grid_search(
     if part.average and part.name == "adatron":
         raise ValueError("solver 'adatron' is searched without average")
     model = SVC(kernel=kernel, degree=degree, coef0=coef0, max_iter=max_iter, tol=tol,
-                random_state=random_state, cache_size=cache_size, solver=part)  # fmt: skip
+                random_state=random_state, cache_size=cache_size, solver=part,
+                multi_class="ovr")  # fmt: skip
     refuse_foreign(model, part)
     _, rows, labels = validate.check_X_y(X, y, estimator_name="cached_grid_search")
     index = LabelIndex.of(labels)

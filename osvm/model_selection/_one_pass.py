@@ -33,7 +33,7 @@ from osvm.linear.first_step import (
     with_intercept_step,
 )
 from osvm.linear.plan import EPOCHS, Plan, one_setting, resolve_plan
-from osvm.linear.training import Examples, objective, visiting_order
+from osvm.linear.training import Examples, objective, resolve_shuffle, visiting_order
 
 __all__ = ["OnePassSearch", "one_pass_search"]
 
@@ -130,14 +130,15 @@ class OnePassSearch:
         targets = encode_targets(codes, n_out)
         rng = make_generator(base.random_state)
         dtype = base._weight_dtype(rows)
-        order = visiting_order(source.n_rows, base.shuffle, rng)
+        shuffle = resolve_shuffle(base.shuffle, targets)
+        order = visiting_order(source.n_rows, shuffle, rng)
         plans = try_first_steps(plans, source, targets, n_out, dtype, weight, epochs)
         learner = _search_learner(plans, source.n_features, n_out, dtype)
         progress = make_progress(base.verbose)
         path: list[tuple[float, Array, Array]] = []
         for epoch in range(epochs):
             if epoch:
-                order = visiting_order(source.n_rows, base.shuffle, rng)
+                order = visiting_order(source.n_rows, shuffle, rng)
             start = 0
             while start < source.n_rows:
                 due = 1 << int(learner.seen).bit_length()

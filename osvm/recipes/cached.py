@@ -430,7 +430,11 @@ def alma(
 def _svc(
     solver: type[solvers.CachedSolver], options: dict[str, Any], own: dict[str, Any], **svc: Any
 ) -> SVC:
-    """An `SVC` whose solver has `own` parameters; options go to the one that knows them."""
+    """An `SVC` whose solver has `own` parameters; options go to the one that knows them.
+
+    Several classes are learnt one against the rest, as the papers do.
+    """
+    svc.setdefault("multi_class", options.pop("multi_class", "ovr"))
     known = {field.name for field in dataclasses.fields(solver)}
     own = {"shuffle": False, **own, **{k: v for k, v in options.items() if k in known}}
     return SVC(solver=solver(**own), **svc, **{k: v for k, v in options.items() if k not in known})

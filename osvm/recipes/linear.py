@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from osvm.linear import LinearClassifier, LinearSVC
-from osvm.schedules import SMD, Bottou
+from osvm.schedules import SMD, Bottou, Constant
 
 __all__ = [
     "batch_gd",
@@ -181,7 +181,12 @@ def ogd(
 
 
 def projected_ogd(
-    radius: float, eta0: float = 0.1, loss: Any = "hinge", epochs: int = 1, **options: Any
+    radius: float,
+    eta0: float = 0.1,
+    loss: Any = "hinge",
+    epochs: int = 1,
+    lazy: bool = False,
+    **options: Any,
 ) -> LinearClassifier:
     """Online subgradient descent, projected onto a ball after each step.
 
@@ -194,9 +199,26 @@ def projected_ogd(
     eta0 : float
     loss : str or object
     epochs : int
+    lazy : bool, default False
+        False is the projected subgradient method: a step starts from the projected weights.
+        True is the algorithm as printed: steps add up in θ, which is never projected, and w
+        is the projection of θ.  Both make the same predictions until θ first leaves the ball;
+        then θ goes on growing, so that each step turns w less than the one before.
     **options
         Further parameters of `LinearClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from osvm import recipes
+    >>> X, y = np.array([[4.0, 0.0], [0.0, 1.0]]), [1, -1]
+    >>> recipes.projected_ogd(1.0, eta0=1.0).fit(X, y).coef_.round(2).tolist()
+    [[0.71, -0.71]]
+    >>> recipes.projected_ogd(1.0, eta0=1.0, lazy=True).fit(X, y).coef_.round(2).tolist()
+    [[0.97, -0.24]]
     """
+    if lazy:
+        options = _defaults(options, schedule=Constant(lazy=True))
     return ogd(eta0, loss=loss, epochs=epochs, **_defaults(options, project=float(radius)))
 
 

@@ -622,7 +622,7 @@ cdef class TermHasher:
         free(held)
 
     def add_named(self, CsrBuilder builder, features):
-        """A dictionary of names (str) to numbers as the builder's next row.
+        """A dictionary of names (str) to numbers as the builder's next row, not counted.
 
         A name that maps to text is the feature ``name=text``, with the value 1.
         """
@@ -630,25 +630,30 @@ cdef class TermHasher:
         cdef Py_ssize_t first = csr.n_values
         cdef uint32_t mask = <uint32_t> ((1 << self.bits) - 1)
         cdef uint32_t h
-        cdef Py_ssize_t entries
         cdef double value
         cdef bytes text
         cdef list terms = []
+        cdef bint counting
+        cdef bint raw
+        cdef int status
         for name, given in features.items():
             if isinstance(given, str):
                 name, given = f"{name}={given}", 1.0
-            terms.append((name.encode("utf-8", "replace"), float(given)))
+            try:
+                terms.append((name.encode("utf-8", "replace"), float(given)))
+            except OverflowError:
+                raise ValueError(f"the value of {name!r:.60} is too large for a float64") from None
         if self._begin_row(csr, len(terms)) < 0:
             raise MemoryError
         for text, value in terms:
             h = murmur32(<text_t> PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text), 0)
-            entries = csr.n_values - first
             self._count_term(csr, first, fold(h, mask),
                              -value if h >> 31 and self.signed else value)
-            if self.keep_terms and self.counting and csr.n_values - first > entries:
-                self.spelled[entries] = <text_t> PyBytes_AS_STRING(text)   # `terms` holds it
-                self.lengths[entries] = PyBytes_GET_SIZE(text)
-        if self._end_row(csr, first) < 0:
+        counting, raw = self.counting, self.raw     # no other thread runs from here
+        self.counting = self.raw = False
+        status = self._end_row(csr, first)
+        self.counting, self.raw = counting, raw
+        if status < 0:
             raise MemoryError
 
     def add_line(self, CsrBuilder builder, const unsigned char[::1] buffer,
@@ -664,10 +669,20 @@ cdef class TermHasher:
 
     def add(self, CsrBuilder builder, document):
         """A document (str or bytes) as the builder's next row."""
+        self.add_as(builder, document, self.counting, self.raw)
+
+    def add_as(self, CsrBuilder builder, document, bint counting, bint raw):
+        """The same, counted and weighed as told, whatever a reader in another thread does."""
         cdef bytes text = document if type(document) is bytes else check_document(document)
         cdef text_t p
+        cdef int status
+        cdef bint counted = self.counting       # no other thread runs from here
+        cdef bint weighed = self.raw
         p = <text_t> PyBytes_AS_STRING(text)
-        if self._add(p, p + PyBytes_GET_SIZE(text), &builder.csr) < 0:
+        self.counting, self.raw = counting, raw
+        status = self._add(p, p + PyBytes_GET_SIZE(text), &builder.csr)
+        self.counting, self.raw = counted, weighed
+        if status < 0:
             raise MemoryError
 
     def tokens(self, document):

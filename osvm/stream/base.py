@@ -318,6 +318,17 @@ class ParsedReader(LineReader):
 
     _parser: Any
 
+    def new_parser(self) -> Any:
+        """A parser of such lines, as it is before the first."""
+        raise NotImplementedError
+
+    def _batch(self, taken: tuple) -> tuple:
+        """A batch from what the parser's `take` gives."""
+        raise NotImplementedError
+
+    def _read_batch(self) -> tuple | None:
+        return self._batch(self._parser.take()) if self._collect() else None
+
     def _collect(self) -> bool:
         """Feed the parser until its batch is full or the data end; whether it has rows."""
         lines, parser = self.lines, self._parser

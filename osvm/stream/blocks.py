@@ -19,8 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from osvm._input.parameters import generator_state, make_generator, restore_generator
-from osvm.stream.base import LineReader, Reader, WrappedReader
+from osvm._input.parameters import (
+    check_integer,
+    generator_state,
+    make_generator,
+    restore_generator,
+)
+from osvm.stream.ahead import Ahead, Parsed
+from osvm.stream.base import LineReader, ParsedReader, Reader, WrappedReader
 from osvm.stream.csv import CsvReader
 from osvm.stream.open import FormatError
 
@@ -52,6 +58,12 @@ class BlockReader(WrappedReader):
     block_bytes : int, optional
         Of a block; by default what about a thousand records take.
     random_state : int, optional
+    shuffle : bool, default=True
+        False visits the blocks as they lie in the file.
+    threads : int, default=1
+        Parse blocks ahead in so many threads; the batches are those of one.  For svmlight and
+        Vowpal Wabbit's format, which are parsed without Python's global lock; other formats
+        are refused.
 
     Examples
     --------
@@ -69,14 +81,27 @@ class BlockReader(WrappedReader):
     reader: LineReader
 
     def __init__(
-        self, reader: LineReader, *, block_bytes: int | None = None, random_state: Any = None
+        self,
+        reader: LineReader,
+        *,
+        block_bytes: int | None = None,
+        random_state: Any = None,
+        shuffle: bool = True,
+        threads: int = 1,
     ) -> None:
         if not can_visit_blocks(reader):
             raise ValueError(
                 f"{reader.name}: only plain files of lines can be visited in blocks, and CSV "
                 "files with quotes only if malformed records raise"
             )
+        threads = check_integer("threads", threads, 1)
+        if threads > 1 and not isinstance(reader, ParsedReader):
+            raise ValueError(
+                f"{reader.name}: only svmlight and vw files are parsed by several threads; other "
+                "formats hold Python's global lock, or count documents as they come"
+            )
         super().__init__(reader)
+        self.shuffle = shuffle
         self._path = reader.lines.bytes.source
         self._size = os.path.getsize(self._path)
         self._first = reader._first[0] if isinstance(reader, CsvReader) else 0
@@ -86,6 +111,10 @@ class BlockReader(WrappedReader):
         self._n_blocks = max(1, -(-(self._size - self._first) // self.block_bytes))
         self._inside = self._count_quotes() if quoted else None
         self._generator = make_generator(random_state)
+        self._ahead: Ahead | None = None
+        if threads > 1:
+            assert isinstance(reader, ParsedReader)
+            self._ahead = Ahead(reader, self._first, self.block_bytes, threads)
         self._start_pass()
 
     def _find_block_bytes(self) -> int:
@@ -132,8 +161,15 @@ class BlockReader(WrappedReader):
 
     def _start_pass(self) -> None:
         self._before = generator_state(self._generator)  # what gives this order again
-        self._order = self._generator.permutation(self._n_blocks)
+        if self.shuffle:
+            self._order = self._generator.permutation(self._n_blocks)
+        else:
+            self._order = np.arange(self._n_blocks)
         self._next = 0  # place in the order
+        if self._parsed is not None:
+            self._parsed.close()
+        self._parsed = None
+        self._used = False  # whether a thread has parsed the whole block
         self._block = -1  # no block is open
         self._begin = 0
         self._read = 0  # bytes of the blocks before
@@ -142,7 +178,14 @@ class BlockReader(WrappedReader):
         """Go to the next block that is not empty; False when there is none."""
         while self._next < self._n_blocks:
             block = int(self._order[self._next])
+            parsed = self._take_parsed()
             self._next += 1
+            if parsed is not None:
+                if parsed.batch is None:
+                    self._read += parsed.end - parsed.begin
+                    continue
+                self._use(block, parsed)
+                return True
             begin, end = self._start_of(block), self._start_of(block + 1)
             if begin < end:
                 self._block, self._begin, self._rows_before = block, begin, self.reader.n_rows
@@ -151,9 +194,34 @@ class BlockReader(WrappedReader):
                 return True
         return False
 
+    def _take_parsed(self) -> Parsed | None:
+        """What threads have made of the next block."""
+        if self._ahead is None:
+            return None
+        if self._parsed is None:
+            self._parsed = self._ahead.over(self._order[self._next :])
+        return next(self._parsed)
+
+    def _use(self, block: int, parsed: Parsed) -> None:
+        """Leave the reader as if it had gone through the block."""
+        inner: Any = self.reader
+        self._block, self._begin, self._rows_before = block, parsed.begin, inner.n_rows
+        inner.lines.end = parsed.end
+        inner.lines.stand_at(parsed.end)
+        inner._parser.lines = parsed.lines
+        self._waiting, self._used = parsed.batch, True
+
     def _read_batch(self) -> tuple | None:
         inner = self.reader
         while True:
+            if self._used and self._waiting is not None:
+                batch, self._waiting = self._waiting, None
+                self.first_row = self._block << 32
+                inner.n_rows += batch[0].shape[0]
+                return batch
+            if self._used:
+                self._read += inner.lines.offset - self._begin
+                self._block, self._used = -1, False
             if self._block >= 0:
                 errors = len(inner.errors)
                 self.first_row = (self._block << 32) + inner.n_rows - self._rows_before
@@ -213,7 +281,14 @@ class BlockReader(WrappedReader):
             self._begin = self._start_of(self._block)
             self.reader.lines.end = self._start_of(self._block + 1)
 
+    def close(self) -> None:
+        if self._parsed is not None:
+            self._parsed.close()
+        super().close()
+
     _rows_before = 0
+    _parsed: Any = None  # what threads make of the blocks that come
+    _waiting: tuple | None = None  # the batch of that block
 
     @property
     def bytes_read(self) -> int:

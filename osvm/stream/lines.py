@@ -33,9 +33,10 @@ class LineSource:
         self.max_line = max_line
         self.buffer = bytearray(min(piece, max_line) + PAD + 1)
         self.end: int | None = None  # the offset where the data are to end, after a line
-        self._clear(0)
+        self.stand_at(0)
 
-    def _clear(self, offset: int) -> None:
+    def stand_at(self, offset: int) -> None:
+        """Be where reading up to `offset` would have led; `seek` comes before the next line."""
         self.start = self.stop = self._filled = 0
         self._offset = offset  # of buffer[0] in the data
         self._ended = False
@@ -57,7 +58,7 @@ class LineSource:
         fresh = self._offset == 0 and self._filled == 0 and not self._ended
         if not fresh:
             self.bytes.restart()
-        self._clear(offset)
+        self.stand_at(offset)
         self.bytes.skip(offset)
 
     def fill(self) -> bool:

@@ -90,7 +90,7 @@ class ShuffledReader(WrappedReader):
         rows, parts = self._waiting, self._parts
         self._parts, self._waiting = [], 0
         order = self._generator.permutation(rows)
-        self._mixed = take_rows(_join(parts), order)
+        self._mixed = take_rows(join_batches(parts), order)
         self._next = 0
         self._give = rows if self._dry else max(1, rows // 2)
         return True
@@ -159,7 +159,7 @@ def _numbers(rows: Any, n: int) -> Any:
     return range(*rows.indices(n)) if isinstance(rows, slice) else rows
 
 
-def _join(parts: list[tuple]) -> tuple:
+def join_batches(parts: list[tuple]) -> tuple:
     """Batches one after the other; `parts` is emptied."""
     if len(parts) == 1:
         return parts.pop()

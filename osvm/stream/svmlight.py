@@ -94,7 +94,10 @@ class SvmlightReader(ParsedReader):
             zero_based = False
         self.zero_based = bool(zero_based)
         self.n_features = int(n_features)  # type: ignore[arg-type]
-        self._parser = self._make_parser(0 if zero_based else 1, self.n_features)
+        self._parser = self.new_parser()
+
+    def new_parser(self) -> SvmlightParser:
+        return self._make_parser(0 if self.zero_based else 1, self.n_features)
 
     def _make_parser(self, base: int, limit: int) -> SvmlightParser:
         return SvmlightParser(
@@ -151,10 +154,8 @@ class SvmlightReader(ParsedReader):
         self.labels, self.n_lines = labels, count
         return smallest, largest
 
-    def _read_batch(self) -> tuple | None:
-        if not self._collect():
-            return None
-        values, indices, indptr, labels, label_ptr, qids = self._parser.take()
+    def _batch(self, taken: tuple) -> tuple:
+        values, indices, indptr, labels, label_ptr, qids = taken
         X = self._matrix(values, indices, indptr)
         if self.multilabel:
             y: Any = [tuple(labels[a:b].tolist()) for a, b in pairwise(label_ptr)]

@@ -116,7 +116,7 @@ class HashingTokenizer(BaseEstimator):
     def _make_hasher(self) -> TermHasher:
         """The compiled part of the parameters as they are, nothing counted."""
         _check_count("bits", self.bits, 1, 30)
-        _check_count("min_length", self.min_length, 1)
+        _check_count("min_length", self.min_length, 1, 1 << 20)
         for name in ("signed", "idf", "norm", "lowercase", "keep_terms"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
@@ -450,6 +450,8 @@ def make_tokenizer(tokenizer: HashingTokenizer | dict | None) -> HashingTokenize
 def _check_documents(documents: Any) -> Any:
     if isinstance(documents, str | bytes):
         raise TypeError("an iterable of documents is expected, not one string: write [document]")
+    if isinstance(documents, Mapping):
+        raise TypeError("an iterable of documents is expected, not a dict: see transform_named")
     return documents
 
 
@@ -458,13 +460,8 @@ def _add_all(
 ) -> CsrBuilder:
     """The rows of all documents."""
     builder = CsrBuilder()
-    before = hasher.counting, hasher.raw
-    hasher.counting, hasher.raw = counting, raw
-    try:
-        for document in _check_documents(documents):
-            hasher.add(builder, document)
-    finally:
-        hasher.counting, hasher.raw = before
+    for document in _check_documents(documents):
+        hasher.add_as(builder, document, counting, raw)
     return builder
 
 

@@ -57,17 +57,19 @@ class VwReader(ParsedReader):
         )
         self.bits = bits
         self.n_features = 1 << bits
-        self._parser = VwParser(
-            bits=bits,
+        self.unlabelled = unlabelled
+        self._parser = self.new_parser()
+
+    def new_parser(self) -> VwParser:
+        return VwParser(
+            bits=self.bits,
             float32=self.dtype == np.float32,
-            unlabelled=unlabelled,
+            unlabelled=self.unlabelled,
             max_rows=self.batch_size,
         )
 
-    def _read_batch(self) -> tuple | None:
-        if not self._collect():
-            return None
-        values, indices, indptr, labels, weights = self._parser.take()
+    def _batch(self, taken: tuple) -> tuple:
+        values, indices, indptr, labels, weights = taken
         return self._matrix(values, indices, indptr), labels, weights
 
     def config(self) -> dict[str, Any]:

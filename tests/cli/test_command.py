@@ -316,6 +316,8 @@ def test_skip_errors(folder):
         (["train", "train.svm", "-m", "x", "--loss", "nope"], 1, "unknown loss"),
         (["train", "train.svm", "-m", "x", "--loss", "hinge:a=1"], 2, "no parameter"),
         (["train", "train.svm", "-m", "x", "--stream", "--C", "1"], 2, "needs all data at once"),
+        (["train", "train.svm", "-m", "x", "--stream", "--scale", "std"], 2, "--scale running"),
+        (["train", "train.svm", "-m", "x", "--scale", "odd"], 1, "scale must be"),
         (["train", "train.svm", "-m", "no/such/folder/x"], 1, "no/such/folder"),
         (["train", "reviews.csv", "--text", "body", "-m", "x"], 1, "no column 'label'"),
         (["train", "empty.svm", "-m", "x"], 1, "no examples"),

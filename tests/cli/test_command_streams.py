@@ -1,5 +1,6 @@
 """`osvm train` on streams: order, honest figures, resumed totals."""
 
+import gzip
 import json
 import subprocess
 
@@ -113,3 +114,28 @@ def test_a_resumed_run_reports_the_whole_of_it(folder):
     for name in set(whole) - changing:
         assert resumed[name] == whole[name], name
     assert path.read_bytes() == expected
+
+
+def test_threads_give_the_same_file(folder):
+    """Plain, with checkpoints, in several passes, and held in memory."""
+    for flags in (["--stream"], ["--checkpoint-every", "3000"], ["--epochs", "2", "--stream"], []):
+        made = []
+        for threads in (1, 3):
+            path = folder / f"t{threads}.osvm"
+            command("train", folder / "mixed.svm", "-m", path, "--random-state", "0", "-q",
+                    "--threads", threads, *flags)  # fmt: skip
+            made.append(path.read_bytes())
+        assert made[0] == made[1], flags
+
+
+def test_threads_are_refused_where_they_cannot_parse(folder, tmp_path):
+    packed = tmp_path / "a.svm.gz"
+    packed.write_bytes(gzip.compress((folder / "test.svm").read_bytes()))
+    table = tmp_path / "a.csv"
+    table.write_text("label,x\n1,2\n0,1\n")
+    for path in (packed, table):
+        err = command("train", path, "-m", tmp_path / "m", "--threads", "2", status=2)[1]
+        assert "--threads parses plain svmlight and vw files" in err
+    err = command("train", folder / "test.svm", "-m", tmp_path / "m", "--threads", "2",
+                  "--stream", "--no-shuffle", status=2)[1]  # fmt: skip
+    assert "--threads needs the random order" in err

@@ -323,6 +323,7 @@ def survivors(gram, alpha, k_self, rule, budget):
 @pytest.mark.parametrize("rule", ["fifo", "coefficient", "term", "change"])
 def test_the_budget_is_kept_by_the_eviction_rule(rule):
     params = {"kernel": "polynomial", "gamma": 0.3, "budget": 30, "eviction": rule}
+    params["average"] = False  # rows go by the coefficients of the last step
     _, parts = split("KernelClassifier", "multi", params)
     merged = osvm.merge(parts)
     assert merged.n_support_ == 30
@@ -449,3 +450,13 @@ def test_models_of_text_count_the_documents_of_all_parts():
     del parts[1].tokenizer_
     with pytest.raises(ValueError, match="only some of the models hold a tokenizer"):
         osvm.merge(parts)
+
+
+def test_weights_whose_sum_overflows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    parts = [osvm.LinearClassifier(random_state=k).fit(X, X[:, k] > 0) for k in range(2)]
+    want = osvm.merge(parts, weights=[1.0, 1.0])
+    found = osvm.merge(parts, weights=[1.5e308, 1.5e308])
+    assert np.array_equal(found.coef_, want.coef_)
+    assert np.abs(found.coef_).max() > 0

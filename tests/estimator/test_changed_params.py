@@ -83,13 +83,13 @@ def test_changes_take_effect(change, target, schedule, tmp_path):
             assert np.array_equal(model.intercept_, fixed.intercept_)
     # one example at a time follows as well
     one = learn(osvm.LinearClassifier(**params), target)
-    one.learn_one(np.arange(12), DENSE[0], Y[target][0])
+    one.learn_one(np.arange(16), DENSE[0], Y[target][0])
     one.set_params(**change)
     other = learn(osvm.LinearClassifier(**params), target)
     other.partial_fit(DENSE[:1], Y[target][:1])
     other.set_params(**change)
     for i in range(1, 20):
-        one.learn_one(np.arange(12), DENSE[i], Y[target][i])
+        one.learn_one(np.arange(16), DENSE[i], Y[target][i])
         other.partial_fit(DENSE[i : i + 1], Y[target][i : i + 1])
     assert np.allclose(scores(one), scores(other))
 

@@ -3,12 +3,15 @@
 import sys
 
 import pytest
-from saved_models import KINDS, fingerprint
+from saved_models import DENSE, KINDS, TEXTS, Y, fingerprint
+
+import osvm
+from osvm.stream import HashingTokenizer
 
 if sys.platform != "linux":
     pytest.skip("processes are forked", allow_module_level=True)
 
-from malformed_calls import COVERED, public_methods, run_apart
+from malformed_calls import COVERED, REFUSALS, function_calls, public_methods, run_apart
 
 CHECKED = {}
 for _kind in KINDS:  # two of each class, and what takes another path
@@ -29,3 +32,23 @@ def test_malformed_calls_are_refused(kind):
 def test_every_public_method_is_called():
     for maker, _ in KINDS.values():
         assert public_methods(maker()) <= COVERED
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_malformed_calls_of_functions_are_refused():
+    model = osvm.LinearClassifier(random_state=0).fit(DENSE, Y["binary"])
+    other = osvm.LinearRegressor().fit(DENSE, Y["number"])
+    model.tokenizer_ = HashingTokenizer(4, keep_terms=True).fit(TEXTS)
+    before = fingerprint(model), fingerprint(other)
+    wrong = []
+    for name, call in function_calls(model, other, model.tokenizer_):
+        try:
+            call()
+            wrong.append(f"{name} was accepted")
+        except REFUSALS as error:
+            if not str(error):
+                wrong.append(f"{name} does not say why")
+        if (fingerprint(model), fingerprint(other)) != before:
+            wrong.append(f"{name} changed a model")
+            break
+    assert not wrong, "\n".join(wrong)

@@ -179,3 +179,10 @@ def test_labels_of_a_later_call_come_in_the_order_of_their_rows():
     y = np.array([0, 1] * 15 + [9, 4, 7] * 10)
     for model in (osvm.LinearClassifier(), osvm.KernelClassifier(gamma=0.3)):
         assert learn(model, X, y, [30]).classes_.tolist() == [0, 1, 9, 4, 7]
+
+
+def test_recorded_predictions_kept_the_codes_of_before_the_labels_were_sorted():
+    X, y = make_stream()
+    model = osvm.KernelClassifier("multiclass_hinge", gamma=0.1, record=True).partial_fit(X, y)
+    wrong = model.classes_[model.history_["prediction"].astype(int)] != y
+    assert np.allclose(np.cumsum(wrong) / np.arange(1, N + 1), model.history_["error"])

@@ -80,7 +80,7 @@ def test_regularizers_of_any_size_follow_the_equations(reg, schedule):
     assert went or schedule == "constant"  # whose eta0 * reg must not exceed 1
     if schedule != "inverse_time":
         return
-    w = np.zeros(12)
+    w = np.zeros(16)
     for t, (x, target) in enumerate(zip(DENSE, y), 1):
         eta = 1.0 / (reg * t)
         step = eta * target * x if target * (w @ x) < 1.0 else 0.0

@@ -1,9 +1,11 @@
 """One model, many threads: what readers see is the model before or after a block, exactly."""
 
 import copy
+import io
 import pickle
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import osvm
 from osvm import losses, recipes, schedules, taxonomy
 from osvm.linear.alma import AlmaClassifier
 from osvm.linear.multilabel import MultilabelClassifier
+from osvm.stream import HashingTokenizer, TextReader
 
 N, D = 120, 12
 READERS = 8
@@ -108,12 +111,17 @@ LABEL_SETS = {
 }
 
 
-def fixed(name):
-    """A model of a fixed training set."""
-    return osvm.SVC(solver=name, gamma=0.1, random_state=0)
-
-
-FIXED = ["ol_svm", "norma", "pegaz", "perceptron", "voted_perceptron", "adatron", "lasvm"]
+SOLVERS = ["ol_svm", "norma", "pegaz", "perceptron", "voted_perceptron", "adatron", "lasvm"]
+# Models of a fixed training set: (make a model, number of labels; 0 for numbers, 1 for none)
+FIXED = {
+    **{name: (lambda name=name: osvm.SVC(solver=name, gamma=0.1, random_state=0), 3)
+       for name in SOLVERS},
+    "svc probability": (lambda: osvm.SVC(gamma=0.1, probability=True, random_state=0), 3),
+    "linear svc": (lambda: osvm.LinearSVC(random_state=0), 2),
+    "linear svc classes": (lambda: osvm.LinearSVC(random_state=0, dual=False), 3),
+    "svr": (lambda: osvm.SVR(gamma=0.1), 0),
+    "one class svm": (lambda: osvm.OneClassSVM(gamma=0.1), 1),
+}  # fmt: skip
 
 
 class Case:
@@ -128,9 +136,9 @@ class Case:
         self.options = {}
         rng = np.random.default_rng(1)
         if name in CLASSIFIERS or self.fixed:
-            make, k = CLASSIFIERS.get(name, (lambda: fixed(name), 3))
-            self.make = make
-            self.y = [rng.permutation(np.arange(30) % k) for _ in self.blocks]
+            self.make, k = (CLASSIFIERS | FIXED)[name]
+            self.y = [rng.permutation(np.arange(30) % k) if k else rng.normal(size=30)
+                      for _ in self.blocks]  # fmt: skip
             self.options = {} if self.fixed else {"classes": np.arange(k)}
         elif name in NUMBERS:
             self.make, self.y = NUMBERS[name], [rng.normal(size=30) for _ in self.blocks]
@@ -180,7 +188,7 @@ def as_bytes(answer):
     return np.ascontiguousarray(answer).tobytes()
 
 
-def gather(works):
+def gather(works, seconds=300.0):
     """Run all works in threads of their own; raise what one of them raised."""
     errors = []
 
@@ -194,16 +202,19 @@ def gather(works):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(300.0)
+        thread.join(seconds)
         assert not thread.is_alive(), "a thread is stuck"
     if errors:
         raise errors[0]
 
 
 def read_while(case, model, allowed, calls, train=None):
-    """READERS threads read; every answer is one of those allowed, in the order of blocks."""
+    """READERS threads read; every answer is one of those allowed.
+
+    `train` is called again and again until the last reader is done.
+    """
     readings = case.readings()
-    wrong = []
+    wrong, done = [], []
 
     def reader(seed):
         names = list(readings)
@@ -212,8 +223,18 @@ def read_while(case, model, allowed, calls, train=None):
             if as_bytes(readings[name](model)) not in allowed[name]:
                 wrong.append(name)
 
-    works = [lambda k=k: reader(k) for k in range(READERS)]
-    gather(works if train is None else [*works, train])
+    def read(seed):
+        try:
+            reader(seed)
+        finally:
+            done.append(seed)
+
+    def train_on():
+        while len(done) < READERS:
+            train()
+
+    works = [lambda k=k: read(k) for k in range(READERS)]
+    gather(works if train is None else [*works, train_on], 300.0 + calls)
     assert not wrong, f"{len(wrong)} of {READERS * calls} answers: {sorted(set(wrong))}"
     assert model._lock.is_free
 
@@ -225,7 +246,7 @@ def check_steady(name, calls):
     read_while(case, model, allowed, calls)
 
 
-def check_training(name, calls, rounds):
+def check_training(name, calls):
     """The stream begins again and again: readers see one of its BLOCKS states."""
     case = Case(name)
     readings = case.readings()
@@ -238,13 +259,12 @@ def check_training(name, calls, rounds):
         allowed[key].add(as_bytes(read(start)))
 
     def train():
-        for _ in range(rounds):
-            for b in range(1, BLOCKS):
-                case.learn(model, b)
-            with model._lock.changing():
-                model.__dict__.update(copy.deepcopy(start).__dict__)
-                for name in set(vars(model)) - set(vars(start)):
-                    del model.__dict__[name]
+        for b in range(1, BLOCKS):
+            case.learn(model, b)
+        with model._lock.changing():
+            model.__dict__.update(copy.deepcopy(start).__dict__)
+            for name in set(vars(model)) - set(vars(start)):
+                del model.__dict__[name]
 
     read_while(case, model, allowed, calls, train)
 
@@ -256,7 +276,7 @@ def test_readers_agree(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_readers_see_whole_blocks(name):
-    check_training(name, 12, 4)
+    check_training(name, 12)
 
 
 @pytest.mark.slow
@@ -268,7 +288,7 @@ def test_readers_agree_for_long(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_readers_see_whole_blocks_for_long(name):
-    check_training(name, 10_000, 500)
+    check_training(name, 10_000)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in FIXED])
@@ -310,6 +330,66 @@ def test_learn_one_and_partial_fit_add_up():
 
     gather([learn, learn, block, read, read])
     assert model.t_ == N + 1000 + 20 * N
+
+
+def test_the_tokenizer_comes_with_the_first_example_in_one_step():
+    example = {"good": 1.0, "film": 1.0}
+    begun = threading.Event()
+
+    class Slow(osvm.LinearClassifier):
+        def __setattr__(self, name, value):
+            if name == "tokenizer_":  # the weights are there already
+                begun.set()
+                time.sleep(0.1)
+            super().__setattr__(name, value)
+
+    model, found = Slow(), []
+
+    def read():
+        begun.wait()
+        found.append(model.predict_one(example))
+        model.learn_one(example, "neg")
+
+    gather([lambda: model.learn_one(example, "pos"), read])
+    assert found == ["pos"]
+    assert model.t_ == 2
+
+
+def test_predictions_of_text_are_not_counted_as_documents():
+    """While one thread counts the documents that it reads, others predict texts and names."""
+    documents = [f"word{k % 7} word{k % 5}" for k in range(40)]
+    tokenizer = HashingTokenizer(6, keep_terms=True).fit(documents)
+    model = osvm.LinearClassifier()
+    model.tokenizer_ = tokenizer
+    model.fit(tokenizer.transform(documents), np.arange(40) % 2)
+    begun, end = threading.Event(), threading.Event()
+
+    def wait_for_the_end():
+        yield "word1"
+        begun.set()
+        end.wait()
+        yield "word2"
+
+    late = threading.Thread(target=lambda: tokenizer.transform(wait_for_the_end()), daemon=True)
+
+    class File(io.BytesIO):
+        def readinto(self, buffer):
+            if not late.is_alive():
+                late.start()
+                begun.wait()
+            model.predict(documents[:3])
+            model.predict_one({"word1": 1.0, "unheard-of": 1.0})
+            return super().readinto(buffer)
+
+    lines = File("\n".join(documents).encode())
+    reader = TextReader(lines, labelled=False, tokenizer=tokenizer, batch_size=7)
+    reader.counting = True
+    assert sum(X.shape[0] for X, _ in reader) == 40
+    end.set()
+    late.join(60.0)
+    model.predict_one({"word1": 1.0})
+    model.predict(documents)
+    assert tokenizer.n_documents_ == 80
 
 
 def test_a_number_that_lets_other_threads_run_keeps_examples_apart():

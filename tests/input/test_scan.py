@@ -120,6 +120,8 @@ def test_lengths_that_disagree():
     values, indices, indptr = make()
     assert opened((values[:-1], indices, indptr)) is None
     assert opened((values, indices[:-1], indptr)) is None
+    # the entry behind the end is valid, so that only the length tells
+    assert opened((values[:-1], indices[:-1], indptr)) is None
     assert open_csr(values, indices, indptr, 41, N_FEATURES) is None
     assert open_csr(values, indices, indptr[:0], 0, N_FEATURES) is None
     # room to spare behind the last row is scipy's right

@@ -87,7 +87,7 @@ class ClassMeans(solvers.CachedSolver):
 def test_a_solver_with_the_classifier(classes, kernel):
     X, y = problem(classes=classes)
     solver = ClassMeans(dtype="float64")
-    model = osvm.SVC(solver=solver, C=2.0, kernel=kernel, gamma=1.0).fit(X, y)
+    model = osvm.SVC(solver=solver, C=2.0, kernel=kernel, gamma=1.0, multi_class="ovr").fit(X, y)
     K = model._machine.kernel(X)
     targets = [1] if classes == 2 else range(classes)
     expected = [2 * (K[:, y == c].mean(axis=1) - K[:, y != c].mean(axis=1)) for c in targets]

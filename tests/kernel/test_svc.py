@@ -1,5 +1,6 @@
 """`SVC`: LIBSVM's solution, scikit-learn's shapes, every solver, probabilities, weights."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ import scipy.sparse as sp
 
 import osvm
 from osvm import solvers
+from osvm.kernel.cached.pairs import couple
 from osvm.kernel.cached.sigmoid import apply_sigmoid, fit_sigmoid
 
 svm = pytest.importorskip("sklearn.svm")
@@ -99,10 +101,84 @@ def test_weights_are_factors_of_C():
 # ------------------------------------------------------------------ its shapes
 
 
+PAIRS = [(0, 1), (0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_several_classes_are_one_against_one_as_in_libsvm(kernel, form):
+    X, y = problem(300, classes=3)
+    options = {"kernel": kernel, "C": 3.0, "tol": 1e-6, "class_weight": {"b": 2.0}}
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    theirs = svm.SVC(**options).fit(X, y, sample_weight=weight)
+    ours = osvm.SVC(**options).fit(form(X), y, sample_weight=weight)
+    for shape in ("ovr", "ovo"):
+        ours.decision_function_shape = theirs.decision_function_shape = shape
+        np.testing.assert_allclose(
+            ours.decision_function(X), theirs.decision_function(X), atol=2e-4
+        )
+    assert ours.support_.tolist() == theirs.support_.tolist()
+    assert ours.n_support_.tolist() == theirs.n_support_.tolist()
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-4)
+    assert ours.n_iter_.shape == theirs.n_iter_.shape
+    ours.decision_function_shape = theirs.decision_function_shape = "ovr"
+    grid = np.random.default_rng(1).normal(size=(2000, 4)) * 4
+    for ties in (False, True):
+        ours.break_ties = theirs.break_ties = ties
+        assert np.mean(ours.predict(grid) == theirs.predict(grid)) > 0.999
+    best = ours.classes_[ours.decision_function(grid).argmax(axis=1)]
+    assert ours.predict(grid).tolist() == best.tolist()
+    if kernel == "linear":
+        coef = ours.coef_.toarray() if sp.issparse(ours.coef_) else ours.coef_
+        np.testing.assert_allclose(coef, theirs.coef_, atol=1e-3)
+    else:
+        np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-2)
+
+
 @pytest.mark.parametrize("solver", solvers.names())
-def test_several_classes_are_one_against_the_rest(solver):
+def test_each_pair_is_a_machine_of_two_classes(solver):
     X, y = problem(classes=3)
-    model = osvm.SVC(solver=solver, gamma=0.3).fit(X, y)
+    part = solvers.get(solver, **({} if solver == "lasvm" else {"shuffle": False}))
+    model = osvm.SVC(solver=part, gamma=0.3, decision_function_shape="ovo").fit(X, y)
+    scores = model.decision_function(X)
+    assert scores.shape == (160, 3)
+    votes = np.zeros((160, 3))
+    for k, (p, q) in enumerate(PAIRS):
+        rows = np.concatenate([np.flatnonzero(y == label) for label in model.classes_[[p, q]]])
+        two = osvm.SVC(solver=part, gamma=0.3).fit(X[rows], y[rows] == model.classes_[p])
+        # lasvm shuffles, and "adatron" is exact to tol
+        atol = 0.02 if solver == "lasvm" else 1e-9
+        np.testing.assert_allclose(scores[:, k], two.decision_function(X), atol=atol)
+        votes[np.arange(160), np.where(scores[:, k] > 0, p, q)] += 1
+    assert model.predict(X).tolist() == model.classes_[votes.argmax(axis=1)].tolist()
+    with pytest.raises(ValueError, match="break_ties"):
+        model.set_params(break_ties=True).predict(X)
+
+
+def test_coupled_probabilities_minimize_their_objective():
+    rng = np.random.default_rng(0)
+    wins = rng.uniform(0.05, 0.95, size=(20, 6))
+    found = couple(wins, 4)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+    def cost(P, r):
+        pairs = itertools.combinations(range(4), 2)
+        return sum(((1 - r[k]) * P[p] - r[k] * P[q]) ** 2 for k, (p, q) in enumerate(pairs))
+
+    for P, r in zip(found, wins):
+        for change in rng.normal(size=(20, 4)) * 1e-3:
+            other = np.abs(P + change - change.mean())
+            assert cost(P, r) <= cost(other / other.sum(), r) + 1e-15
+    exact = rng.dirichlet(np.ones(4), size=5)
+    pairs = list(itertools.combinations(range(4), 2))
+    wins = np.array([[P[p] / (P[p] + P[q]) for p, q in pairs] for P in exact])
+    np.testing.assert_allclose(couple(wins, 4), exact, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", solvers.names())
+def test_several_classes_one_against_the_rest(solver):
+    X, y = problem(classes=3)
+    model = osvm.SVC(solver=solver, gamma=0.3, multi_class="ovr").fit(X, y)
     n = model.n_support_.sum()
     assert model.n_support_.shape == model.intercept_.shape == model.n_iter_.shape == (3,)
     assert model.dual_coef_.shape == (3, n)
@@ -120,7 +196,7 @@ def test_several_classes_are_one_against_the_rest(solver):
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_weights_of_a_linear_kernel(form):
     X, y = problem(classes=3)
-    model = osvm.SVC(kernel="linear").fit(form(X), y)
+    model = osvm.SVC(kernel="linear", multi_class="ovr").fit(form(X), y)
     coef = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
     assert coef.shape == (3, 4)
     expected = X @ coef.T + model.intercept_
@@ -219,7 +295,9 @@ def test_a_model_that_fails_to_fit_is_as_before():
             model.fit(bad_X, bad_y)
         assert model.decision_function(X).tobytes() == before
     with pytest.raises(ValueError, match="decision_function_shape"):
-        model.set_params(decision_function_shape="ovo").fit(X, y)
+        model.set_params(decision_function_shape="ovo", multi_class="ovr").fit(X, y)
+    with pytest.raises(ValueError, match="multi_class"):
+        model.set_params(multi_class="all").fit(X, y)
 
 
 def test_hidden_names():

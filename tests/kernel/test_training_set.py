@@ -70,24 +70,80 @@ def test_a_precomputed_kernel_goes_on_with_its_rows():
     np.testing.assert_allclose(twice.decision_function(gram), once.decision_function(gram))
 
 
+def average_over_steps(model, X, y, epochs=1):
+    """Scores of X by the mean of f over the steps, the k-th of weight k (k + 1) (k + 2)."""
+    total, weights, k = 0.0, 0.0, 0
+    for _ in range(epochs):
+        for i in range(len(X)):
+            model.partial_fit(X[i : i + 1], y[i : i + 1], classes=np.unique(y))
+            k += 1
+            weight = k * (k + 1.0) * (k + 2.0)
+            total, weights = total + weight * model.decision_function(X), weights + weight
+    return total / weights
+
+
 @pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("outputs", [2, 3])
 @pytest.mark.parametrize("schedule", ["bottou", "inverse_time"])
-def test_average_is_the_mean_over_the_last_steps(epochs, outputs, schedule):
+def test_average_is_the_mean_over_the_steps(epochs, outputs, schedule):
     X, y = make_data(90, outputs)
     options = {
         "gamma": 0.3, "budget": None, "schedule": schedule, "reg": 1e-3, "fit_intercept": True,
     }  # fmt: skip
     model = osvm.KernelClassifier(average=True, shuffle=False, epochs=epochs, **options)
     model.fit(X, y)
-    stream = osvm.KernelClassifier(**options)
-    seen = []
-    for epoch in range(epochs):
-        for i in range(len(X)):
-            stream.partial_fit(X[i : i + 1], y[i : i + 1], classes=np.unique(y))
-            if epoch == epochs - 1 and (epochs > 1 or i >= len(X) // 2):
-                seen.append(stream.decision_function(X))
-    np.testing.assert_allclose(model.decision_function(X), np.mean(seen, 0), atol=1e-10)
+    stream = osvm.KernelClassifier(**options, average=False)
+    mean = average_over_steps(stream, X, y, epochs)
+    np.testing.assert_allclose(model.decision_function(X), mean, atol=1e-10)
+
+
+@pytest.mark.parametrize("outputs", [2, 3])
+@pytest.mark.parametrize("eviction", ["fifo", "coefficient"])
+def test_a_stream_averages_beside_learning(outputs, eviction):
+    """Learning is the same with and without; what leaves the buffer leaves the mean too."""
+    X, y = make_data(90, outputs)
+    options = {"gamma": 0.3, "reg": 1e-3, "fit_intercept": True, "eviction": eviction}
+    mean = average_over_steps(osvm.KernelClassifier(budget=None, average=False, **options), X, y)
+    model = osvm.KernelClassifier(budget=None, **options)
+    model.partial_fit(X[:40], y[:40], classes=np.unique(y)).partial_fit(X[40:], y[40:])
+    np.testing.assert_allclose(model.decision_function(X), mean, atol=1e-10)
+    plain = osvm.KernelClassifier(budget=20, average=False, **options).partial_fit(X, y)
+    model = osvm.KernelClassifier(budget=20, **options).partial_fit(X, y)
+    np.testing.assert_array_equal(model.support_, plain.support_)
+    np.testing.assert_allclose(
+        model._machine.state.alpha(), plain._machine.state.alpha(), rtol=1e-12
+    )
+    kernel = np.exp(-0.3 * ((X[:, None] - model.support_vectors_) ** 2).sum(-1))
+    scores = kernel @ model.dual_coef_.T + model.intercept_
+    np.testing.assert_allclose(
+        model.decision_function(X), scores if outputs == 3 else scores[:, 0], atol=1e-10
+    )
+    model.set_params(average=False)  # goes on from the mean
+    before = model.decision_function(X)
+    model.partial_fit(X[:1], y[:1], sample_weight=[0.0])  # a step that shrinks f by reg at most
+    assert not model._machine.state.average
+    np.testing.assert_allclose(model.decision_function(X), before, rtol=2e-3, atol=2e-3)
+
+
+def test_a_merged_buffer_averages_like_one_without_a_budget():
+    """Rows that come again and again are merged without loss, and so is their mean."""
+    rng = np.random.default_rng(0)
+    corners = 3.0 * rng.normal(size=(12, 3))
+    X, y = np.tile(corners, (20, 1)), np.tile(np.arange(12) % 2, 20)
+    options = {"gamma": 0.3, "reg": 1e-3, "loss": "logistic"}
+    large = osvm.KernelClassifier(budget=None, **options).partial_fit(X, y)
+    small = osvm.KernelClassifier(budget=40, eviction="merge", **options).partial_fit(X, y)
+    assert small.n_support_ == 40
+    np.testing.assert_allclose(
+        small.decision_function(corners), large.decision_function(corners), atol=1e-8
+    )
+
+
+def test_a_schedule_for_drift_does_not_average_a_stream():
+    X, y = make_data(60)
+    for schedule in ("constant", "inverse_sqrt", "smd"):
+        model = osvm.KernelClassifier(schedule=schedule, gamma=0.3).partial_fit(X, y)
+        assert not model._machine.state.average
 
 
 @pytest.mark.parametrize("nu", [0.05, 0.1, 0.4])

@@ -12,11 +12,14 @@ DOC = Path(__file__).resolve().parents[2] / "doc" / "guide" / "linear.rst"
 ASKED = {
     "average": {"average": True},
     "project": {"project": True},
+    "lazy": {"schedule": osvm.schedules.Constant(0.1, lazy=True), "project": 1.0},
     "batch_size": {"batch_size": 4},
     "smd": {"schedule": "smd"},
     "adaptive": {"schedule": "adaptive"},
     "probability": {"probability": True},
     "record": {"record": True},
+    "scale": {"scale": "std"},
+    "scale='running'": {"scale": "running", "schedule": "adaptive"},
     "tol": {"tol": 1e-3},
 }
 X = np.random.default_rng(0).normal(size=(60, 3))
@@ -34,11 +37,14 @@ def fit(way, params):
 @pytest.mark.parametrize("way", ["smd", "adaptive", "search"])
 @pytest.mark.parametrize("option", [option.name for option in options.OPTIONS])
 def test_an_option_works_or_is_refused(way, option):
-    if way in ("smd", "adaptive") and option in ("smd", "adaptive"):
+    if way in ("smd", "adaptive") and option in ("smd", "adaptive", "lazy"):
         pytest.skip("the way is a schedule itself")
     if option in options.refused(way):
+        params = dict(ASKED[option])
+        if option == "scale='running'" and way == "smd":
+            params["schedule"] = way
         with pytest.raises(ValueError, match=f"no {option}|schedule"):
-            fit(way, ASKED[option])
+            fit(way, params)
     else:
         fit(way, ASKED[option])
 

@@ -156,6 +156,93 @@ def test_ogd_softsvm_and_perceptron_follow_their_references(whole):
     follow(recipes.perceptron(), rows, y, reference.perceptron(X, signs(y)), BOTH)
 
 
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("radius", [1e-6, 0.75, 1e3])
+@pytest.mark.parametrize("n_out", [2, 4])
+def test_lazy_projection_follows_the_lecture_as_printed(form, radius, n_out):
+    """Average included; with the smallest radius the weights are folded at every step."""
+    X, y = problem(7, classes=n_out)
+    rows = FORMATS[form](X)
+    labels = [1] if n_out == 2 else range(n_out)
+    paths = [reference.lazy_subgradient(X, np.where(y == k, 1.0, -1.0), 0.25, radius)
+             for k in labels]  # fmt: skip
+    means = [reference.average_of_iterates(path, 20) for path in paths]
+    expected, mean = np.squeeze(np.stack(paths, axis=1)), np.squeeze(np.stack(means, axis=1))
+    model = recipes.projected_ogd(radius, 0.25, lazy=True, average=20)
+    follow(model, rows, y, expected, {"classes": range(n_out)}, mean, atol=1e-10 * min(1, radius))
+    narrow = recipes.projected_ogd(radius, 0.25, lazy=True)
+    narrow.partial_fit(rows.astype(np.float32), y, classes=range(n_out))
+    assert narrow._learner.weights.v.dtype == np.float32
+    # the loss may decide otherwise in float32 where an output comes close to the margin
+    if radius < 1:
+        assert np.allclose(np.squeeze(narrow.coef_), expected[-1], rtol=1e-4, atol=1e-5 * radius)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("n_out", [2, 4])
+def test_lazy_projection_of_mini_batches_follows_its_reference(form, n_out):
+    X, y = problem(7, classes=n_out)
+    labels = [1] if n_out == 2 else range(n_out)
+    ends = [reference.lazy_subgradient(X, np.where(y == k, 1.0, -1.0), 0.5, 0.3, 7)[-1]
+            for k in labels]  # fmt: skip
+    model = recipes.projected_ogd(0.3, 0.5, lazy=True, batch_size=7)
+    model.fit(FORMATS[form](X), y)
+    assert np.allclose(model.coef_, ends, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("options", [{}, {"average": True}, {"batch_size": 7}])
+def test_a_lazy_stream_is_cut_saved_and_loaded_anywhere(form, options, tmp_path):
+    """The third label comes at row 3: two outputs of one score become three."""
+    X, y = problem(7, classes=3)
+    y[:3], y[3] = [0, 1, 0], 2
+    rows = FORMATS[form](X)
+    whole = recipes.projected_ogd(0.4, 0.25, lazy=True, **options).partial_fit(rows, y)
+    model = recipes.projected_ogd(0.4, 0.25, lazy=True, **options)
+    for start, stop in zip([0, 2, 3, 20, 21], [2, 3, 20, 21, N]):
+        model.partial_fit(rows[start:stop], y[start:stop])
+        model.save(tmp_path / "model.osvm")
+        model = osvm.load(tmp_path / "model.osvm")
+    assert np.array_equal(model.coef_, whole.coef_)
+    assert np.array_equal(model._learner.lift, whole._learner.lift)
+    assert whole._learner.lift.max() > 1
+
+
+def test_lazy_and_plain_projection_may_take_turns():
+    """Lazy steps begin at the weights of the plain ones, and plain ones at the projection."""
+    X, y = problem(7)
+    model = recipes.projected_ogd(0.4, 0.25, lazy=True).partial_fit(X[:20], y[:20])
+    start = model.coef_.ravel().copy()
+    model.set_params(schedule="constant").partial_fit(X[20:21], y[20:21])
+    target = signs(y)[20]
+    step = start + 0.25 * target * X[20] * (target * (start @ X[20]) < 1)
+    assert np.allclose(model.coef_, step * min(1, 0.4 / np.linalg.norm(step)), rtol=1e-10)
+    model.set_params(schedule=schedules.Constant(lazy=True))
+    theta = model.coef_.ravel().copy()
+    w = theta
+    for x, target in zip(X[21:], signs(y)[21:]):
+        theta = theta + 0.25 * target * x * (target * (w @ x) < 1)
+        w = theta * min(1, 0.4 / np.linalg.norm(theta))
+    assert np.allclose(model.partial_fit(X[21:], y[21:]).coef_, w, rtol=1e-10)
+
+
+def test_lazy_projection_is_refused_where_it_means_nothing():
+    X, y = problem(7)
+    lazy = schedules.Constant(lazy=True)
+    for wrong in ({"reg": 0.0}, {"reg": 0.1, "project": 1.0}):
+        with pytest.raises(ValueError, match="lazy=True needs a radius"):
+            osvm.LinearClassifier(schedule=lazy, eta0=0.1, **wrong).fit(X, y)
+    with pytest.raises(ValueError, match="lazy is for linear models"):
+        osvm.KernelClassifier(schedule=lazy).fit(X, y)
+    with pytest.raises(TypeError, match="lazy must be True or False"):
+        schedules.Constant(lazy=1)
+    model = recipes.projected_ogd(0.4, lazy=True).fit(X, y)
+    with pytest.raises(ValueError, match="lazy projection cannot be merged"):
+        osvm.merge([model, model])
+    with pytest.raises(ValueError, match="has no lazy"):
+        osvm.model_selection.one_pass_search(model, X, y, {"eta0": [0.1, 1.0]})
+
+
 MULTI = {
     "hinge": reference.one_vs_rest_hinge,
     "multiclass_hinge": reference.crammer_singer,

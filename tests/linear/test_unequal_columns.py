@@ -29,8 +29,8 @@ def test_warns_once_and_names_columns_and_remedy(kind):
         first, second = (0, 1) if rows[0, 2] == 0 else (2, 1)
         assert f"column {second} reach" in found
         assert f"of column {first}" in found
-        assert "StandardScaler" in found
-        assert "Adaptive(normalized=True)" in found
+        assert "scale='std'" in found
+        assert "scale='running'" in found
 
 
 @pytest.mark.parametrize(
@@ -38,10 +38,12 @@ def test_warns_once_and_names_columns_and_remedy(kind):
     [
         ({"schedule": Adaptive(normalized=True)}, X),
         ({"schedule": "coin_betting"}, X),
+        ({"schedule": "bottou", "scale": "std"}, X),
+        ({"schedule": "adaptive", "scale": "running"}, X),
         ({"schedule": "bottou"}, X * [1.0, 0.9e-3, 1.0]),
         ({"schedule": "bottou"}, sp.csr_matrix(X)),
     ],
-    ids=["adaptive", "coins", "within", "sparse"],
+    ids=["adaptive", "coins", "scaled", "running", "within", "sparse"],
 )
 def test_does_not_warn(params, rows):
     assert not unequal(osvm.LinearClassifier(random_state=0, **params), rows)

@@ -25,7 +25,7 @@ cdef struct Buffer:
     Py_ssize_t births       # rows ever stored
     int eviction            # an Eviction
     bint trace              # beta is kept
-    bint average            # beta is the sum of alpha over the steps since this was set
+    bint average            # beta is the running mean of alpha
     double a                # alpha = a A
     double p                # beta = p A + q B
     double q

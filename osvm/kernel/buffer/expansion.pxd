@@ -11,8 +11,7 @@
 #   row.  Those are known for a few slots ahead (`victims`), computed together in one block
 #   and patched like the columns of any block.  Merging corrects both sums from f and z at the
 #   rows that become one and at the row that stays.
-# - `average`: instead of the trace, B and p hold the sum of alpha over the steps, as
-#   sum = p A + q B with q = 1, so that a step adds a to p.
+# - `average`: beta is the running mean of alpha instead of the trace.
 # - `block` and `victims` hold raw sums with A and B; every change of A, B or a slot is
 #   carried into both, so a block of examples gives what one example at a time gives.
 # - Scales are folded when they leave [1e-60, 1e60] (coefficients are double), when p
@@ -155,6 +154,11 @@ cdef inline void buffer_shrink(Buffer *buf, double dec, double decay,
         fold_beta(buf, False)
     if buf.a < SMALL or buf.a > LARGE:
         fold_a(buf)
+    fold_q(buf)
+
+
+cdef inline void fold_q(Buffer *buf) noexcept nogil:
+    """B takes the scale q when it is small."""
     if buf.q < SMALL:
         scale_all(buf.B, buf.store.n * buf.K, buf.q)
         scale_all(buf.block.fb, buf.block.n * buf.K, buf.q)
@@ -162,11 +166,15 @@ cdef inline void buffer_shrink(Buffer *buf, double dec, double decay,
         buf.q = 1.0
 
 
-cdef inline void buffer_accumulate(Buffer *buf) noexcept nogil:
-    """Add alpha to the sum that `average` keeps."""
-    buf.p += buf.a
+cdef inline void buffer_average(Buffer *buf, double rho) noexcept nogil:
+    """beta <- (1 - rho) beta + rho alpha, 0 < rho <= 1"""
+    buf.p += rho * (buf.a - buf.p)
+    buf.q *= 1.0 - rho
+    if buf.q == 0.0:
+        clear_b(buf)
     if buf.p > P_OVER_A * buf.a:
         fold_beta(buf, False)
+    fold_q(buf)
 
 
 # ------------------------------------------------------------- sums over slots

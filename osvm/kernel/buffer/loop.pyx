@@ -22,7 +22,7 @@ from libc.stdint cimport int32_t
 
 from osvm.kernel.buffer.buffer cimport N_VICTIMS, Buffer, kappa_dot, kappa_times, read_real
 from osvm.kernel.buffer.expansion cimport (
-    buffer_accumulate, buffer_insert, buffer_shrink, sums_fill,
+    buffer_average, buffer_insert, buffer_shrink, sums_fill,
 )
 from osvm.kernel.buffer.merging cimport longest_union
 from osvm._parts.kernel_blocks cimport tile_load_rows
@@ -79,7 +79,8 @@ cdef struct Learner:
     double *eta_b
     double *z_b
     double *work            # 8 K numbers
-    double *b_sum           # of the offsets and, last, the margin, while averaging
+    double *b_mean          # of the offsets and, last, the margin, while averaging
+    double average_from
     # one entry per example, or NULL
     double *h_eta
     double *h_loss
@@ -202,7 +203,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     cdef double *bend = l.work + 5 * K  # xi + decay chi, then coefficients of beta
     cdef double *z_new = l.work + 6 * K
     cdef double *add = l.work + 7 * K
-    cdef double value, gv, eta, dec, fg, fz, pi, sq_f, pull, error, prediction = 0.0, old, y
+    cdef double value, gv, eta, dec, fg, fz, pi, sq_f, pull, error, prediction = 0.0, old, y, rho
     cdef double k_self = buf.tile.k_self[t]
     cdef double reg = l.reg, decay = l.decay, xi_f = 0.0, chi_f = 0.0, total
     cdef bint any_xi = False
@@ -303,12 +304,14 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         l.epsilon = old * exp(l.eta_epsilon * old * pull)                   # (59)
         l.z_epsilon = (decay * l.z_epsilon                                  # (61)
                        + l.eta_epsilon * old * pull * (1.0 + decay * l.z_epsilon))
-    if buf.average:
-        buffer_accumulate(buf)
-        for k in range(K):
-            l.b_sum[k] += l.b[k]
-        l.b_sum[K] += l.epsilon
     l.t += 1.0
+    if buf.average:
+        # Shamir, Zhang (ICML 2013): the last quarter of the steps, about
+        rho = 4.0 / (l.t - l.average_from + 3.0)
+        buffer_average(buf, rho)
+        for k in range(K):
+            l.b_mean[k] += rho * (l.b[k] - l.b_mean[k])
+        l.b_mean[K] += rho * (l.epsilon - l.b_mean[K])
     l.eta = eta
     l.errors += error
     l.loss_sum += value
@@ -450,7 +453,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     l.t, l.eta, l.errors, l.loss_sum = state.t, state.eta, state.errors, state.loss_sum
     l.epsilon, l.eta_epsilon, l.z_epsilon = state.epsilon, state.eta_epsilon, state.z_epsilon
     l.b, l.eta_b, l.z_b, l.work = state.b, state.eta_b, state.z_b, buf.work + 8 * buf.K
-    l.b_sum = state.b_sum
+    l.b_mean, l.average_from = state.b_mean, state.average_from
     l.h_eta = l.h_loss = l.h_error = l.h_epsilon = l.h_prediction = NULL
     l.h_support = NULL
     if history is not None and stop > start:

@@ -58,7 +58,11 @@ class BufferMachine:
 
     @property
     def intercept(self) -> Array:
-        return self.state.intercept
+        return self.state._means[:-1] if self.state.average else self.state.intercept
+
+    @property
+    def margin(self) -> float:
+        return float(self.state._means[-1] if self.state.average else self.state.epsilon)
 
     def decision(self, source: RowSource) -> Array:
         return self.state.decision(source)
@@ -74,7 +78,7 @@ class BufferMachine:
         return self.state.ids()
 
     def alpha(self) -> Array:
-        return self.state.alpha()
+        return self.state.beta() if self.state.average else self.state.alpha()
 
     def history(self) -> dict[str, Array]:
         if self._chunks is None:

@@ -83,6 +83,11 @@ def merge_machines(
             c * (state[1][name] @ (np.abs(T) if name == "eta_intercept" else T))
             for c, state, T in zip(shares, states, transfers)
         )
+    if first.state.average:
+        arrays["means"] = sum(
+            c * np.append(state[1]["means"][:-1] @ T, state[1]["means"][-1])
+            for c, state, T in zip(shares, states, transfers)
+        )
     n = len(alpha)
     scalars |= {"a": 1.0, "p": 0.0, "q": 1.0, "sq_f": 0.0, "pi": 0.0, "n": n, "head": 0}
     scalars |= {"births": n, "n_victims": 0, "n_outputs": alpha.shape[1]}
@@ -105,7 +110,7 @@ def merge_machines(
 def _check_alike(first: BufferMachine, machine: BufferMachine, number: int) -> None:
     if machine.kernel.name == "precomputed":
         raise ValueError("a precomputed kernel knows rows by their number: it cannot be merged")
-    for name in ("float64", "sparse", "trace", "budget", "eviction"):
+    for name in ("float64", "sparse", "trace", "average", "budget", "eviction"):
         if getattr(machine.state, name) != getattr(first.state, name):
             raise ValueError(f"part {number} differs from part 0 in how it keeps rows ({name})")
     if machine.kernel != first.kernel:

@@ -31,6 +31,14 @@ from osvm._parts.compiled import LossSpec, StepSpec
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.loop import learn
 from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
+from osvm.kernel.buffer.measures import (
+    find_margin,
+    find_offset,
+    make_source,
+    measure_targets,
+    sample_rows,
+    warn_gamma,
+)
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernel.options import refuse_unread
 from osvm.kernels import from_config as kernel_from_config
@@ -39,6 +47,8 @@ from osvm.taxonomy import Taxonomy
 __all__ = ["BufferSolver"]
 
 Array = npt.NDArray[Any]
+OFFSET_ROWS = 5000  # that the offset is read off at most
+_SETTLING = ("bottou", "inverse_time")  # steps of 1/t
 _WITH_MARGIN = ("hinge", "multiclass_hinge", "graph_hinge", "novelty")
 
 
@@ -56,12 +66,14 @@ class _Plan:
     step: StepSpec
     loss: LossSpec
     eta_intercept: float  # the first step size of the intercept
+    average: bool
+    set_offset: bool  # at the end of a fit
     label_kernel: Array | None = None
 
 
 _NAMES = (
     "loss", "reg", "C", "kernel", "gamma", "degree", "coef0", "budget", "eviction", "schedule",
-    "eta0", "nu", "fit_intercept", "taxonomy", "label_kernel", "record",
+    "eta0", "nu", "fit_intercept", "taxonomy", "label_kernel", "record", "average",
 )  # fmt: skip
 
 
@@ -83,24 +95,24 @@ class BufferSolver:
         n = batch.source.n_rows
         state = machine.state
         state.begin_fit(n, machine.kernel.name == "precomputed")
-        average = getattr(model, "average", None)  # None: where the schedule allows it
-        average = not state.trace if average is None else check_bool("average", average)
-        if average and state.trace:
-            raise ValueError("schedule='smd' does not average; use average=False")
-        for epoch in range(epochs):
+        _set_average(state, False)
+        _set_average(state, plan.average)
+        for _ in range(epochs):
             order = machine.generator.permutation(n).astype(np.intp) if shuffle else None
-            if average and epoch == epochs - 1:
-                # a single epoch: from its middle on
-                half = n // 2 if epochs == 1 else 0
-                self._run(machine, plan, batch, order, 0, progress, stop=half)
-                state.begin_average()
-                self._run(machine, plan, batch, order, 0, progress, start=half)
-                state.end_average()
-            else:
-                self._run(machine, plan, batch, order, 0, progress)
+            self._run(machine, plan, batch, order, 0, progress)
+        _set_average(state, False)
         state.end_fit()
         if plan.nu is not None and batch.task == "novelty":
-            state.epsilon = _margin(state.decision(batch.source)[:, 0], batch.weights, plan.nu.nu)
+            scores = state.decision(batch.source)[:, 0]
+            state.epsilon = find_margin(scores, batch.weights, plan.nu.nu)
+        elif plan.set_offset and 0 < 2 * state.budget <= n and state.n_outputs == 1:
+            assert batch.labels is not None
+            # most rows are not in the buffer, so that their scores are not fitted to them
+            rows = sample_rows(n, OFFSET_ROWS)
+            source = batch.source if len(rows) == n else make_source(batch.X[rows])
+            weights = None if batch.weights is None else batch.weights[rows]
+            scores, positive = state.decision(source)[:, 0], batch.labels[rows] == 1
+            state.intercept[:] += find_offset(scores, positive, weights)
         if progress is not None:
             progress.finish()
         return machine
@@ -118,6 +130,8 @@ class BufferSolver:
         seen = int(machine.state.t)
         progress = make_progress(model.verbose, start=seen) if model.verbose else None
         try:
+            # a step size that stays up follows a drift, which the mean would lag behind
+            _set_average(machine.state, plan.average and plan.schedule.name in _SETTLING)
             self._run(machine, plan, batch, None, seen, progress)
         except BaseException:
             if backup is not None:
@@ -135,12 +149,10 @@ class BufferSolver:
         order: Array | None,
         first_id: int,
         progress: Any,
-        start: int = 0,
-        stop: int | None = None,
     ) -> None:
-        n = batch.source.n_rows if stop is None else stop
+        start, n = 0, batch.source.n_rows
         state = machine.state
-        history = machine.room_to_record(n - start)
+        history = machine.room_to_record(n)
         loss0, errors0 = state.loss_sum, state.errors
         while start < n:
             stop = n
@@ -174,7 +186,7 @@ class BufferSolver:
 
     def _begin(self, model: Any, batch: Batch, n_rows: int | None) -> tuple[_Plan, BufferMachine]:
         """A new machine for these parameters and data."""
-        middle, unit = _measure_targets(batch, n_rows)
+        middle, unit = measure_targets(batch, n_rows)
         plan = _resolve(model, batch, n_rows, unit=unit)
         budget = check_integer("budget", model.budget, 1, none=True)
         eviction = check_choice("eviction", model.eviction, EVICTIONS)
@@ -188,6 +200,7 @@ class BufferSolver:
                 "hash the features to fewer columns"
             )
         kernel = kernel.resolve(batch.X)
+        warn_gamma(kernel, batch.X)
         state = KernelState(
             kernel.spec(source.n_features),
             source.n_features,
@@ -264,23 +277,6 @@ class BufferSolver:
 # ------------------------------------------------------------------ parameters
 
 
-def _measure_targets(batch: Batch, n_rows: int | None) -> tuple[float, float]:
-    """Median and spread of a training set's targets; of a stream they are not known."""
-    if batch.targets is None or n_rows is None:
-        return 0.0, 1.0
-    middle = float(np.median(batch.targets))
-    spread = float(np.std(batch.targets))
-    return middle, spread if 1e-100 < spread < 1e100 else 1.0
-
-
-def _margin(scores: Array, weights: Array | None, nu: float) -> float:
-    """The score below which a share `nu` of the rows lies."""
-    order = np.argsort(scores, kind="stable")
-    share = np.ones(len(scores)) if weights is None else weights[order]
-    below = np.cumsum(share) - share
-    return float(scores[order[np.searchsorted(below, nu * share.sum(), "right") - 1]])
-
-
 def _resolve(
     model: Any, batch: Batch, n_rows: int | None, reg: float | None = None, unit: float = 1.0
 ) -> _Plan:
@@ -308,21 +304,44 @@ def _resolve(
     eta0 = _eta0(model, schedule)
     eta_intercept = getattr(schedule, "eta0_intercept", None) or eta0
     eta0 *= _step_unit(part, unit)
+    unset = model.fit_intercept is None and batch.task == "classify"
     plan = _Plan(
         values=tuple(map(model.__dict__.get, _NAMES)),
         loss_part=part,
         multi=isinstance(part, losses.MultiLoss),
         nu=nu,
         reg=reg,
-        offset=check_bool("fit_intercept", model.fit_intercept),
+        offset=not unset and check_bool("fit_intercept", model.fit_intercept),
         schedule=schedule,
         step=schedule.spec(reg=reg, C=model.C, eta0=eta0, t0=_t0(eta0, reg)),
         loss=_loss_spec(model, part, batch),
         eta_intercept=float(eta_intercept) * _step_unit(part, unit),
+        average=_average(model, schedule),
+        # a shift would change what a loss says of probabilities, or of the margin
+        set_offset=unset and nu is None and not hasattr(part, "probability"),
     )
     if batch.index is not None:
         plan.label_kernel = _label_kernel(model, batch.index, _count_outputs(plan, batch))
     return plan
+
+
+def _average(model: Any, schedule: schedules.Schedule) -> bool:
+    """Whether to average; None: where the schedule allows it."""
+    can = schedule.name != "smd"
+    average = getattr(model, "average", None)
+    if average is None:
+        return can
+    if check_bool("average", average) and not can:
+        raise ValueError("schedule='smd' does not average; use average=False")
+    return bool(average)
+
+
+def _set_average(state: KernelState, average: bool) -> None:
+    """Begin the running mean, or make it the function to go on from."""
+    if average and not state.average:
+        state.begin_average()
+    elif state.average and not average:
+        state.end_average()
 
 
 def _step_unit(part: Any, unit: float) -> float:
@@ -357,6 +376,8 @@ def _schedule(model: Any) -> schedules.Schedule:
     schedule = schedules.get(model.schedule)
     if isinstance(schedule, schedules.Adaptive | schedules.CoinBetting | schedules.Auto):
         raise ValueError(f"schedule {schedule.name!r} is for linear models")
+    if getattr(schedule, "lazy", False):
+        raise ValueError("constant: lazy is for linear models; leave it at False")
     if getattr(schedule, "per_coordinate", False):
         raise ValueError("smd: per_coordinate is for linear models; a kernel machine has one eta")
     if getattr(schedule, "eta0_intercept", None) is not None and not model.fit_intercept:

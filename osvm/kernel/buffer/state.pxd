@@ -11,13 +11,15 @@ cdef class KernelState:
     cdef double *b                  # the same arrays
     cdef double *eta_b
     cdef double *z_b
-    cdef double *b_sum              # sums over the steps since `begin_average`
-    cdef object _sums, _slot_of
+    cdef double *b_mean             # their running means and, last, the margin's
+    cdef readonly object _means
+    cdef object _slot_of
     cdef double average_from        # t at `begin_average`
     cdef public double t            # examples seen
     cdef public double eta          # step size
     cdef public double epsilon, eta_epsilon, z_epsilon
     cdef public double errors       # of test-then-train
     cdef public double loss_sum
+    cdef int _set_means(self, object means) except -1
     cdef int reserve(self, Py_ssize_t slots, Py_ssize_t entries) except -1
     cdef void _point(self)

@@ -18,7 +18,7 @@ from libc.string cimport memset
 
 from osvm._input.schema import buffer_schema, row_squares
 
-from osvm.kernel.buffer.buffer cimport N_VICTIMS, Sums, kappa_times
+from osvm.kernel.buffer.buffer cimport N_VICTIMS, Buffer, Sums, kappa_times
 from osvm.kernel.buffer.eviction cimport (
     EVICT_CHANGE, EVICT_COEFFICIENT, EVICT_MERGE, EVICT_OLDEST, EVICT_PROJECT, EVICT_TERM,
     slot_size,
@@ -231,6 +231,8 @@ cdef class KernelState:
             self._arrays[name] = np.ascontiguousarray(self._arrays[name] @ transfer)
         for name in ("intercept", "z_intercept"):
             setattr_(self, name, getattr(self, name) @ transfer)
+        if self.buf.average:
+            self._set_means(np.append(self._means[:-1] @ transfer, self._means[-1]))
         steps = self.eta_intercept @ np.abs(transfer)
         steps[fresh] = eta_intercept
         self.eta_intercept = steps
@@ -269,32 +271,38 @@ cdef class KernelState:
         self._slot_of = None
         self.buf.slot_of = NULL
 
+    @property
+    def average(self):
+        """Whether readers see running means of f, offset and margin; learning goes on beside."""
+        return bool(self.buf.average)
+
     def begin_average(self):
-        """Sum up f, offset and margin after each step from here on.  Without a trace only."""
-        cdef double[::1] sums
+        """Average f, offset and margin over the steps from here on.  Without a trace only."""
         if self.buf.trace:
             raise ValueError("a machine with a trace cannot average")
-        self._sums = np.zeros(self.buf.K + 1)
-        sums = self._sums
-        self.b_sum = &sums[0]
+        self._set_means(np.append(self.intercept, self.epsilon))
         self.average_from = self.t
         self._arrays["B"][:] = 0.0
-        self.buf.p, self.buf.q, self.buf.average = 0.0, 1.0, True
+        self.buf.p, self.buf.q, self.buf.average = self.buf.a, 1.0, True
+
+    cdef int _set_means(self, object means) except -1:
+        cdef double[::1] view = means
+        self._means = means
+        self.b_mean = &view[0]
+        return 0
 
     def end_average(self):
-        """f, offset and margin become their means over the steps since `begin_average`."""
-        cdef double steps = self.t - self.average_from
+        """f, offset and margin become their means."""
         self.buf.average = False
         n = self.buf.store.n
-        if steps > 0:
-            fold_beta(&self.buf, False)
-            self._arrays["A"][:n] = self._arrays["B"][:n] / steps
-            self.buf.a = 1.0
-            self.intercept[:] = self._sums[:-1] / steps
-            self.epsilon = self._sums[-1] / steps
-            self.buf.n_victims = 0
-            for s in range(n):
-                self.buf.size[s] = slot_size(&self.buf, s)
+        fold_beta(&self.buf, False)
+        self._arrays["A"][:n] = self._arrays["B"][:n]
+        self.buf.a = 1.0
+        self.intercept[:] = self._means[:-1]
+        self.epsilon = self._means[-1]
+        self.buf.n_victims = 0
+        for s in range(n):
+            self.buf.size[s] = slot_size(&self.buf, s)
         self._arrays["B"][:] = 0.0
         self.buf.p, self.buf.q = 0.0, 1.0
         self.buf.clean_b = True
@@ -368,7 +376,7 @@ cdef class KernelState:
         return self.buf.a * self._arrays["A"][self._by_age()]
 
     def beta(self):
-        """Coefficients of the trace z."""
+        """Coefficients of the trace z, or of the mean of f."""
         order = self._by_age()
         return self.buf.p * self._arrays["A"][order] + self.buf.q * self._arrays["B"][order]
 
@@ -396,14 +404,16 @@ cdef class KernelState:
         return rows.toarray() if self.buf.store.sparse else rows
 
     def decision(self, RowSource X, bint trace=False):
-        """f(x) + b of each row, (n, K); z(x) instead with `trace`."""
+        """f(x) + b of each row, (n, K), of the means while averaging; z(x) with `trace`."""
         cdef Py_ssize_t i = 0, b, k, m, n = X.n_rows, K = self.buf.K
         cdef Tile tile
         cdef Sums sums
         cdef int status = 0
+        cdef bint beta = trace or self.buf.average
+        cdef Buffer view = self.buf
         out = np.zeros((n, K))
         cdef double[:, ::1] f = out
-        cdef const double[::1] offset = self.intercept
+        cdef const double[::1] offset = self._means if self.buf.average else self.intercept
         cdef double few[SCRATCH]
         cdef double[::1] many
         cdef double *raw = few
@@ -412,6 +422,7 @@ cdef class KernelState:
             raw = &many[0]
         if n == 0:
             return out
+        view.trace = beta
         memset(&tile, 0, sizeof(tile))
         memset(&sums, 0, sizeof(sums))
         try:
@@ -420,13 +431,13 @@ cdef class KernelState:
                     m = n - i if n - i < PREDICT_BLOCK else PREDICT_BLOCK
                     status = tile_load_rows(&self.buf.store, &tile, &X.rows, NULL, i, m, 0)
                     if status == 0:
-                        status = sums_fill(&self.buf, &tile, &sums)
+                        status = sums_fill(&view, &tile, &sums)
                     tile_release(&self.buf.store, &tile)
                     if status < 0:
                         break
                     for b in range(m):
                         for k in range(K):
-                            if trace:
+                            if beta:
                                 raw[k] = (self.buf.p * sums.fa[k * m + b]
                                           + self.buf.q * sums.fb[k * m + b])
                             else:
@@ -468,6 +479,9 @@ cdef class KernelState:
             arrays["values"], arrays["columns"] = a["values"][where], a["columns"][where]
         for name in ("intercept", "eta_intercept", "z_intercept"):
             arrays[name] = getattr(self, name).copy()
+        if self.buf.average:
+            scalars["average_from"] = self.average_from
+            arrays["means"] = self._means.copy()
         if m:
             arrays["victim_slot"] = a["victim_slot"][:m].copy()
             arrays["victim_kv"] = self._copy_victims(0, n * m, None)
@@ -505,7 +519,8 @@ cdef class KernelState:
                 raise ValueError(f"the saved {name} of the kernel machine is {size!r:.60}")
         return buffer_schema(
             self.buf.store.d, self.buf.K, float64=self.float64, sparse=self.sparse,
-            budget=self.buf.budget, trace=self.trace, n=n, n_victims=m, most_victims=N_VICTIMS,
+            budget=self.buf.budget, trace=self.trace, average="average_from" in scalars,
+            n=n, n_victims=m, most_victims=N_VICTIMS,
             n_entries=0 if values is None else len(values),
             precomputed=self.kernel.kind == KERNEL_PRECOMPUTED)
 
@@ -549,6 +564,10 @@ cdef class KernelState:
         self.buf.store.n, self.buf.head = n, scalars["head"]
         self.buf.births, self.buf.n_victims = scalars["births"], 0
         self.buf.clean_b = False
+        self.buf.average = "average_from" in scalars
+        if self.buf.average:
+            self.average_from = scalars["average_from"]
+            self._set_means(fresh["means"])
         for name in ("intercept", "eta_intercept", "z_intercept"):
             setattr_(self, name, fresh[name])
         for name in _PER_SLOT:

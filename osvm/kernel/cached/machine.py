@@ -2,7 +2,8 @@
 
 Invariants
 - support vectors come class by class, in the order of the training rows within a class;
-- two classes have one output (the second class is +1), more have one each.
+- two classes have one output (the second class is +1); more have one for each pair of classes
+  (`osvm.kernel.cached.pairs`) or for each class.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osvm import kernels
+from osvm._input.convert import check_csr
 from osvm._input.schema import ArrayField, AtMost, Field, Schema, check_list
+from osvm.kernel.cached.pairs import pair_sums
 from osvm.kernel.cached.task import Fit, Task
 
 __all__ = ["LARGEST", "CachedMachine", "check_sizes", "make_machine", "restore_machine"]
@@ -25,6 +28,9 @@ CHUNK = 1 << 22  # kernel values computed at once in predictions
 
 class CachedMachine:
     """f_q(x) = sum_i alpha[q, i] k(x_i, x) + b[q] over support vectors x_i.
+
+    With `groups`, the number of support vectors of each class, the outputs are the pairs of
+    classes, and `dual` has one coefficient against each other class for every vector.
 
     A voted perceptron keeps its corrections instead of one set of coefficients: `votes[q]`
     holds, for every correction in turn, the support vector's place, what was added to its
@@ -48,6 +54,7 @@ class CachedMachine:
         history: dict[str, Array] | None = None,
         outputs: Array | None = None,
         columns: dict[str, float] | None = None,
+        groups: Array | None = None,
     ) -> None:
         self.kernel = kernel
         self.n_features = n_features
@@ -63,6 +70,7 @@ class CachedMachine:
         self._history = history
         self.outputs = outputs
         self.columns = columns or {}
+        self.groups = groups
 
     @property
     def n_support(self) -> int:
@@ -70,7 +78,7 @@ class CachedMachine:
 
     @property
     def n_outputs(self) -> int:
-        return len(self.dual)
+        return len(self.intercept)
 
     def support_vectors(self) -> Any:
         return self.support if self.kernel.name == "precomputed" else self.vectors
@@ -91,7 +99,11 @@ class CachedMachine:
         out = np.empty((rows.shape[0], self.n_outputs))
         for part, values in self._kernel_chunks(rows):
             if self.votes is None:
-                out[part] = values @ self.dual.T + self.intercept
+                if self.groups is None:
+                    out[part] = values @ self.dual.T
+                else:
+                    out[part] = pair_sums(values, self.dual, self.groups)
+                out[part] += self.intercept
                 continue
             for q, changes in enumerate(self.votes):
                 out[part, q] = self._vote(values, changes)
@@ -137,6 +149,7 @@ class CachedMachine:
             "history": None if self._history is None else sorted(self._history),
             "columns": {k: float(v) for k, v in self.columns.items()},
             "sparse": hasattr(self.vectors, "indptr"),
+            "groups": None if self.groups is None else self.groups.tolist(),
         }
         arrays: dict[str, Array] = {
             "support": self.support,
@@ -184,7 +197,7 @@ class CachedMachine:
                 (arrays["vectors_data"], arrays["vectors_indices"], arrays["vectors_indptr"]),
                 shape=(len(support), n_features),
             )
-            vectors.check_format(full_check=True)
+            check_csr(vectors)
         check_sizes(kernel, vectors, vectors.dtype)
         votes, history = None, None
         if scalars["n_votes"] is not None:
@@ -206,6 +219,7 @@ class CachedMachine:
             history=history,
             outputs=arrays.get("outputs"),
             columns=scalars["columns"],
+            groups=np.array(scalars["groups"], np.intp) if scalars.get("groups") else None,
         )
 
     @staticmethod
@@ -213,13 +227,19 @@ class CachedMachine:
         kernel: kernels.Kernel, n_features: int, scalars: dict[str, Any], arrays: dict[str, Array]
     ) -> None:
         """Raise ValueError unless the arrays are those of such a machine."""
-        n, K = (len(arrays[name]) if name in arrays else 0 for name in ("support", "dual"))
+        n, K = (len(arrays[name]) if name in arrays else 0 for name in ("support", "intercept"))
+        lines, groups = K, scalars.get("groups")
+        if groups is not None:
+            check_list("groups", groups, Field("int", 0, n), most=2**31, least=3)
+            lines = len(groups) - 1
+            if sum(groups) != n or K != len(groups) * lines // 2:
+                raise ValueError(f"{K} pairs and {n} vectors do not fit classes of {groups}")
         is_precomputed = kernel.name == "precomputed"
         most = AtMost(2**48)
         real, big = (np.float64, np.float32), LARGEST
         fields: dict[str, ArrayField] = {
             "support": ArrayField((n,), np.intp, 0, n_features - 1 if is_precomputed else 2**48),
-            "dual": ArrayField((K, n), np.float64, -big, big),
+            "dual": ArrayField((lines, n), np.float64, -big, big),
             "intercept": ArrayField((K,), np.float64, -big, big),
             "outputs": ArrayField((K, most), optional=True),
         }
@@ -268,6 +288,7 @@ _STATE = {
     "history": Field("list", none=True),
     "columns": Field("dict"),
     "sparse": Field("flag"),
+    "groups": Field("list", none=True, optional=True),
 }
 
 
@@ -301,35 +322,36 @@ def make_machine(
 ) -> CachedMachine:
     """Keep what has a coefficient, class by class (`codes`)."""
     used = (fit.alpha != 0).any(axis=0)
-    for changes in fit.corrections or []:
-        used[changes[:, 0]] = True
+    for changes in fit.votes or []:
+        used[changes[:, 0].astype(np.intp)] = True
     support = np.flatnonzero(used)
     if codes is not None:
         support = support[np.argsort(codes[support], kind="stable")]
-    vectors = np.empty((0, 0)) if task.kernel.name == "precomputed" else task.X[support]
     votes = None
-    if fit.corrections is not None:
-        votes = []
-        place = np.empty(task.n, np.intp)
+    if fit.votes is not None:
+        place = np.empty(task.n, np.float64)
         place[support] = np.arange(len(support))
-        for y, changes in zip(task.Y, fit.corrections):
-            rows = changes[:, 0]
-            added = y[rows] * (1.0 if task.weights is None else task.weights[rows])
-            survived = np.diff(np.append(changes[:, 1], fit.t + 1))
-            votes.append(np.stack([place[rows], added, survived], axis=1))
+        votes = [
+            np.column_stack([place[changes[:, 0].astype(np.intp)], changes[:, 1:]])
+            for changes in fit.votes
+        ]
+    groups = None
+    if codes is not None and len(fit.alpha) != len(fit.b):
+        groups = np.bincount(codes[support], minlength=len(fit.alpha) + 1)
     return CachedMachine(
         task.kernel,
         n_features,
         support,
-        vectors,
+        np.empty((0, 0)) if task.kernel.name == "precomputed" else task.X[support],
         np.ascontiguousarray(fit.alpha[:, support]),
         fit.b,
         float(fit.t),
-        n_iter=np.broadcast_to(fit.n_iter, len(fit.alpha)).astype(np.int32),
+        n_iter=np.broadcast_to(fit.n_iter, len(fit.b)).astype(np.int32),
         converged=fit.converged,
         votes=votes,
-        voted_bias=fit.bias,
+        voted_bias=fit.voted_bias,
         history=fit.history,
         outputs=fit.outputs,
         columns=fit.columns,
+        groups=groups,
     )

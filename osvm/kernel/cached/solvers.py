@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from osvm._input.parameters import check_bool, check_integer
 from osvm._parts.registry import Part, Registry, check_number
+from osvm.kernel.cached.resting import Resting, can_rest
 from osvm.kernel.cached.sequential import OnlineLoop
-from osvm.kernel.cached.task import Fit, Task
+from osvm.kernel.cached.task import FEW_ROWS, Fit, Task
 from osvm.kernel.cached.working_sets import BlockSolver, Lasvm, grow_together, solve_together
 
 __all__ = [
@@ -158,14 +159,13 @@ class Sequential(CachedSolver):
                 task.progress.update(task.n * made * len(task.Y), loss=loss, errors=mistakes)
             stopped = (changes == 0 and self.stops_early) or self._good(worst, task)
         alpha, b = loop.alpha_, loop.bias_
-        corrections = None
-        if self._wants_corrections():
-            corrections = [np.concatenate(c) for c in loop.corrections]
         if order is not None:
             alpha = np.empty_like(alpha)
             alpha[:, order] = loop.alpha_
-            for changes_of_one in corrections or []:
-                changes_of_one[:, 0] = order[changes_of_one[:, 0]]
+        votes = None
+        if self._wants_corrections():
+            votes = [_votes(y, np.concatenate(c), order, int(loop.t.max()), task.weights)
+                     for y, c in zip(task.Y, loop.corrections)]  # fmt: skip
         if offset:
             b = offset * alpha.sum(axis=1)
         return task.result(
@@ -176,13 +176,22 @@ class Sequential(CachedSolver):
             n_iter=made,
             converged=stopped if "tol" in self.takes else None,
             history=_history(loop) if self.record else None,
-            corrections=corrections,
-            bias=self._bias(),
+            votes=votes,
+            voted_bias=self._bias(),
             columns={"computed": columns.computed, "hits": columns.hits},
         )
 
     def _good(self, worst: float, task: Task) -> bool:
         return False
+
+
+def _votes(
+    y: Array, changes: Array, order: Array | None, t: int, weights: Array | None
+) -> Array:
+    """(row, what was added to its coefficient, steps survived) of every change (row, t)."""
+    rows = changes[:, 0] if order is None else order[changes[:, 0]]
+    added = y[rows] * (1.0 if weights is None else weights[rows])
+    return np.stack([rows, added, np.diff(np.append(changes[:, 1], t + 1))], axis=1)
 
 
 def _history(loop: Any) -> dict[str, Array]:
@@ -369,8 +378,12 @@ class Adatron(Sequential):
     def solve(self, task: Task) -> Fit:
         if self.selection == "order":
             return super().solve(task)
+        few = FEW_ROWS // 8 if self.selection == "blocks" else FEW_ROWS
+        dtype = task.column_type(self.dtype, few)
+        if self.selection == "blocks" and self.shuffle and can_rest(task, dtype):
+            return self._solve_resting(task, dtype)
         order = task.order(self.shuffle and self.selection == "blocks")
-        columns = task.columns(self.dtype, offset=self._offset(), order=order)
+        columns = task.columns(dtype, offset=self._offset(), order=order)
         upper, shape = task.upper()[order], task.Y.shape
         alpha, outputs, b = np.zeros(shape), np.zeros(shape), np.zeros(len(task.Y))
         machines, good = self.solve_all(
@@ -395,6 +408,30 @@ class Adatron(Sequential):
             n_iter=-(-visited // task.n),
             converged=all(good),
             columns=found,
+        )
+
+    def _solve_resting(self, task: Task, dtype: str) -> Fit:
+        """One output of more rows than the cache has room for."""
+        upper, passes = task.upper(), self._passes(task)
+
+        def learn_first(columns: Any, rows: Array) -> Any:
+            (machine,), _ = self.solve_all(
+                columns, task.Y[:, rows], upper[rows], tol=max(task.tol, 0.1), passes=passes
+            )
+            return machine
+
+        problem = Resting(task, upper, self._bias(), dtype)
+        size = self.working_set or 256
+        good = problem.solve(learn_first, size, max(1, -(-passes * task.n // size)))
+        if task.progress is not None:
+            task.progress.update(problem.n_sets * size, loss=None)
+        return task.result(
+            problem.alpha[None, :],
+            np.array([problem.b]),
+            t=problem.n_sets * size,
+            n_iter=-(-problem.n_sets * size // task.n),
+            converged=good,
+            columns=problem.stats,
         )
 
     def solve_all(
@@ -439,7 +476,9 @@ def solve_sets(
     """
     n = columns.n
     if size is None:
-        size = 256 if len(Y) == 1 and n >= MANY_ROWS and not columns.near else 128
+        size = 64 if n < FEW_ROWS else 128
+        if len(Y) == 1 and n >= MANY_ROWS and not columns.near:
+            size = 256
     machines = [BlockSolver(columns, y, upper, target=target, bias=bias, size=size) for y in Y]
     budget = max(1, -(-passes * n // machines[0].size))
     m = min(n, max(512, n // 8)) if grow and start is None else n

@@ -6,19 +6,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osvm.kernel.cached.columns import Columns
-from osvm.kernels import Kernel
+from osvm.kernels import Kernel, Linear
 
 __all__ = ["Fit", "Task"]
 
 Array = NDArray[np.float64]
 FEW_ROWS = 2048
+LOST = 2.0**-22  # of a squared norm, in float32
 
 
 @dataclass
@@ -41,6 +42,8 @@ class Task:
         Factor of each row's C.
     progress : Progress or None
         Updated after each pass (sequential solvers).
+    precise : bool, optional
+        Whether kernel values need float64; `needs_float64` of the task unless given.
     """
 
     X: Any
@@ -53,6 +56,11 @@ class Task:
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     weights: Array | None = None
     progress: Any = None
+    precise: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.precise is None:
+            self.precise = self.tol < 1e-4 or needs_float64(self.kernel, self.X, self.tol)
 
     @property
     def n(self) -> int:
@@ -64,15 +72,27 @@ class Task:
             return np.arange(self.n, dtype=np.intp)
         return self.rng.permutation(self.n).astype(np.intp, copy=False)
 
-    def columns(self, dtype: str | None, **options: Any) -> Columns:
-        """Columns of the kernel matrix of X, in a cache of `cache_size` MB.
+    def column_type(self, dtype: str | None, few: int = FEW_ROWS) -> str:
+        """The type asked for, or float64 for up to `few` rows and where float32 is not enough.
 
-        A `dtype` of None is float64 where few rows or a small `tol` ask for it: their
-        columns are cheap, and those of float32 end at violations of about 1e-5.
+        Columns of float32 end at violations of about 1e-5.
         """
         if dtype is None:
-            dtype = "float64" if self.n <= FEW_ROWS or self.tol < 1e-4 else "float32"
+            dtype = "float64" if self.n <= few or self.precise else "float32"
+        return dtype
+
+    def columns(self, dtype: str | None, **options: Any) -> Columns:
+        """Columns of the kernel matrix of X, in a cache of `cache_size` MB."""
+        dtype = self.column_type(dtype)
         return Columns(self.X, self.kernel, dtype=dtype, cache_mb=self.cache_size, **options)
+
+    def part(self, rows: NDArray[np.intp], Y: Array) -> Task:
+        """The same of some rows, with their own outputs."""
+        X = self.X[rows]
+        if self.kernel.name == "precomputed":
+            X = X[:, rows]
+        weights = None if self.weights is None else self.weights[rows]
+        return replace(self, X=X, Y=Y, weights=weights, progress=None)
 
     def upper(self) -> Array:
         """Largest coefficient of each row."""
@@ -83,6 +103,22 @@ class Task:
     def result(self, alpha: Array, b: Array, **what: Any) -> Fit:
         """What `solve` returns; further fields of `Fit` as keywords."""
         return Fit(alpha, b, **{"t": self.n, **what})
+
+
+def needs_float64(kernel: Kernel, X: Any, tol: float) -> bool:
+    """Do float32 products of these rows lose more than a tenth of `tol` to cancellation?
+
+    So they do where rows are far from the origin and near each other.
+    """
+    if kernel.name not in ("linear", "rbf", "poly", "sigmoid") or X.shape[0] == 0:
+        return False
+    squares = Linear().diagonal(X)
+    gamma = getattr(kernel, "gamma", None)
+    if gamma is None:
+        mean = np.asarray(X.mean(axis=0), np.float64).ravel()
+        spread = float(squares.mean() - mean @ mean)
+        gamma = 1.0 / spread if spread > 0 else np.inf
+    return bool(gamma * squares.max() * LOST > 0.1 * tol)
 
 
 @dataclass
@@ -96,6 +132,6 @@ class Fit:
     n_iter: int | Array = 1  # passes made, by all outputs or by each
     converged: bool | None = None  # None for solvers that make passes, to no tolerance
     history: dict[str, Array] | None = None
-    corrections: list[NDArray[np.intp]] | None = None  # per output: (row, t) of every change
-    bias: bool = False  # do corrections move the offset too?
+    votes: list[Array] | None = None  # per output: row, what was added, steps survived
+    voted_bias: bool = False  # do votes move the offset too?
     columns: dict[str, float] = field(default_factory=dict)  # of the cache: computed, hits

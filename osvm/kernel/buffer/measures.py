@@ -1,0 +1,111 @@
+"""What a kernel stream learner reads off the rows it is given, before and after learning.
+
+Invariants
+- nothing here draws random numbers: samples are rows at even distances;
+- `find_offset` is 0 where no other offset is better.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm._input.rows import RowSource
+from osvm.exceptions import ConvergenceWarning
+from osvm.kernel.batch import Batch
+from osvm.kernels import Kernel
+
+__all__ = [
+    "find_margin",
+    "find_offset",
+    "make_source",
+    "measure_targets",
+    "sample_rows",
+    "warn_gamma",
+]
+
+Array = npt.NDArray[Any]
+ALIKE, APART = 0.9999, 1e-3  # kernel values of rows that look the same, and unrelated
+
+
+def measure_targets(batch: Batch, n_rows: int | None) -> tuple[float, float]:
+    """Median and spread of a training set's targets; of a stream they are not known."""
+    if batch.targets is None or n_rows is None:
+        return 0.0, 1.0
+    middle = float(np.median(batch.targets))
+    spread = float(np.std(batch.targets))
+    return middle, spread if 1e-100 < spread < 1e100 else 1.0
+
+
+def find_margin(scores: Array, weights: Array | None, nu: float) -> float:
+    """The score below which a share `nu` of the rows lies."""
+    order = np.argsort(scores, kind="stable")
+    share = np.ones(len(scores)) if weights is None else weights[order]
+    below = np.cumsum(share) - share
+    return float(scores[order[np.searchsorted(below, nu * share.sum(), "right") - 1]])
+
+
+def find_offset(scores: Array, positive: Array, weights: Array | None) -> float:
+    """The offset that makes as many rows positive as are, if that costs no more errors.
+
+    Of all offsets whose errors exceed the fewest by half their standard deviation at most, the
+    one whose share of positives is nearest to the true one; 0 if it is as near.
+    """
+    order = np.argsort(scores, kind="stable")
+    s, is_positive = scores[order], positive[order]
+    w = np.ones(len(s)) if weights is None else weights[order]
+    up = np.concatenate([[0.0], np.cumsum(w * is_positive)])  # positives below cut i
+    down = np.concatenate([[0.0], np.cumsum(w * ~is_positive)])
+    total = up[-1] + down[-1]
+    above = total - up - down
+    possible = np.concatenate([[True], s[1:] > s[:-1], [True]])  # between two scores
+    errors = np.where(possible, up + down[-1] - down, np.inf)
+    rate = errors.min() / total
+    cuts = np.flatnonzero(
+        errors <= errors.min() + 0.5 * np.sqrt(np.square(w).sum() * rate * (1.0 - rate))
+    )
+    distance = np.abs(above[cuts] - up[-1])
+    now = int(np.searchsorted(s, 0.0, "right"))  # scores above 0 are positive
+    best = int(cuts[np.argmin(distance)])
+    if now in cuts and distance[cuts == now][0] <= distance.min():
+        return 0.0
+    if best in (0, len(s)):
+        return 0.0  # an answer for all rows, which needs no offset of ours
+    return -0.5 * float(s[best - 1] + s[best])
+
+
+def sample_rows(n: int, most: int) -> Array:
+    """Numbers of at most `most` of n rows, at even distances."""
+    return np.linspace(0, n - 1, min(n, most)).astype(np.intp)
+
+
+def make_source(X: Any) -> RowSource:
+    """A view of checked rows for compiled code."""
+    if hasattr(X, "indptr"):
+        return RowSource.csr(X.data, X.indices, X.indptr, X.shape[1])
+    return RowSource.dense(np.ascontiguousarray(X))
+
+
+def warn_gamma(kernel: Kernel, X: Any) -> None:
+    """Warn where a Gaussian kernel sees all rows of a sample as equal, or as unrelated."""
+    if kernel.name != "rbf" or X.shape[0] < 20:
+        return
+    rows = X[sample_rows(X.shape[0], 128)]
+    values = np.array(kernel(rows, rows), np.float64)
+    others = values[~np.eye(len(values), dtype=bool)].reshape(len(values), -1)
+    median, nearest = float(np.median(others)), float(np.median(others.max(axis=1)))
+    if median > ALIKE and others.min() < 1.0:
+        what, how = f"the kernel of most pairs of rows is above {ALIKE}", "raise"
+    elif nearest < APART:
+        what, how = f"the kernel of a row with its nearest is below {APART} for most", "lower"
+    else:
+        return
+    warnings.warn(
+        f"gamma={kernel.gamma:.3g} is far off: in a sample {what}; {how} gamma, or scale the "  # type: ignore[attr-defined]
+        "columns of X (gamma='scale' fits columns of equal variance)",
+        ConvergenceWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,157 @@
+"""Columns in units of their own: `scale="std"` and `scale="maxabs"`, without a copy of X.
+
+The learner sees x_j / s_j, where s_j is the standard deviation of column j over all rows of
+`fit`, zeros included, or its largest |x_j|.  Rows are not centered, so that sparse ones stay
+sparse.  A bounded block of rows at a time is copied, scaled and handed on: loops, losses,
+schedules and averages know nothing of it.  Weights stay in the learner's units, and are
+divided by s_j where a user reads them.
+
+Where the mean of a column is more than ten deviations, s_j is a tenth of the mean: it would
+fill all rows with one large number, which steps could not go around.  So a column that does
+not vary is one of tens; one of zeros is divided by 1.
+
+`scale="running"`, for streams, is a property of the steps instead: those of normalized online
+learning (Ross, Mineiro, Langford, UAI 2013), `schedules.Adaptive(normalized=True)`.
+
+Invariants
+- a model is bit for bit that of the scaled matrix, however blocks are cut;
+- the factors are those of the first `fit`, and stay while the model learns on;
+- `ScaledRows` is no `RowSource`: what reads rows without scaling them fails.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from osvm._input.rows import RowSource
+from osvm._input.schema import ArrayField, Schema
+from osvm.linear.examples import column_moments, sq_norm, take_rows
+
+__all__ = [
+    "FIXED",
+    "ScaledRows",
+    "Scaling",
+    "decide",
+    "first_sq_norm",
+    "rows_named",
+    "scaled",
+    "take",
+]
+
+Array = npt.NDArray[Any]
+
+FIXED = ("std", "maxabs")  # what needs all rows before the first step
+_BLOCK_VALUES = 1 << 17
+_MOST_DEVIATIONS = 10.0  # of a mean
+_SMALLEST = 1e-30  # size of a column: no factor is above 1e30
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What the columns of a model are multiplied by."""
+
+    kind: str
+    factors: Array
+    largest: float = -1.0  # of the scaled rows that it was found from
+
+    @classmethod
+    def of(cls, scale: Any, X: RowSource) -> Scaling | None:
+        """From all rows; None where `scale` asks for nothing that needs them."""
+        if not isinstance(scale, str) or scale not in FIXED:
+            return None
+        top, mean, deviation = column_moments(X)
+        size = top
+        if scale == "std":
+            size = np.maximum(deviation, np.abs(mean) / _MOST_DEVIATIONS)
+        factors = np.where(size > 0.0, 1.0 / np.maximum(size, _SMALLEST), 1.0)
+        # float32 values may be rounded up
+        return cls(scale, factors, float((top * factors).max()) * (1.0 + 1e-6))
+
+    @classmethod
+    def from_state(cls, kind: str | None, factors: Array | None, d: int) -> Scaling | None:
+        """From a model file."""
+        field = ArrayField((d,), np.float64, 1e-309, 1.0 / _SMALLEST)
+        given = {} if factors is None else {"column_factors": factors}
+        fields = {} if kind is None else {"column_factors": field}
+        Schema("scale", {}, fields).check({}, given)
+        return None if kind is None else cls(kind, np.array(factors))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Scaling)
+            and self.kind == other.kind
+            and np.array_equal(self.factors, other.factors)
+        )
+
+    def to_user(self, coef: Array) -> Array:
+        """Weights for rows as the user has them."""
+        return (coef * self.factors).astype(coef.dtype)
+
+
+class ScaledRows:
+    """Rows of X times the factors of their columns, made block by block."""
+
+    def __init__(self, X: RowSource, scaling: Scaling, largest: float = -1.0) -> None:
+        self.X, self.scaling, self.largest = X, scaling, largest
+        self.n_rows, self.n_features, self.sparse = X.n_rows, X.n_features, X.sparse
+        self.mean_count = X.mean_count
+        self.block_rows = max(1, int(_BLOCK_VALUES / max(1.0, X.mean_count)))
+
+    def blocks(self, order: Array | None = None, start: int = 0, stop: int = -1) -> Iterator:
+        """For one block after the other: where it begins, its row numbers, and the rows."""
+        stop = self.n_rows if stop < 0 else stop
+        for at in range(start, stop if order is None else len(order), self.block_rows):
+            if order is None:
+                rows = np.arange(at, min(at + self.block_rows, stop))
+            else:
+                rows = order[at : at + self.block_rows]
+            yield at, rows, take(self, rows, renumber=False)[0]
+
+
+def scaled(X: RowSource, scaling: Scaling | None, fresh: bool = False) -> Any:
+    """The rows as a model with this scaling sees them; `fresh`: it was found from them."""
+    if scaling is None:
+        return X
+    return ScaledRows(X, scaling, scaling.largest if fresh else -1.0)
+
+
+def take(X: Any, rows: Array, renumber: bool = True) -> tuple[RowSource, Array]:
+    """`osvm.linear.examples.take_rows`, scaled."""
+    if isinstance(X, ScaledRows):
+        return take_rows(X.X, rows, renumber, X.scaling.factors, X.largest)
+    return take_rows(X, rows, renumber)
+
+
+@contextmanager
+def rows_named(rows: Array) -> Iterator[None]:
+    """Errors name the rows of X, not those of the block."""
+    try:
+        yield
+    except FloatingPointError as error:
+        text = re.sub(r"\brow (\d+)", lambda at: f"row {rows[int(at[1])]}", str(error))
+        raise FloatingPointError(text) from None
+
+
+def first_sq_norm(X: Any) -> float:
+    """||x||^2 of the first row."""
+    if isinstance(X, ScaledRows):
+        X, _ = take(X, np.zeros(1, np.int64))
+    return sq_norm(X, 0)
+
+
+def decide(learner: Any, X: Any, out: Array, averaged: bool, *span: int) -> None:
+    """`learner.decide` for rows that may have to be scaled; `span` is start and stop."""
+    if not isinstance(X, ScaledRows):
+        learner.decide(X, out, averaged, *span)
+        return
+    for at, rows, block in X.blocks(None, *span):
+        scores = np.empty((len(rows), out.shape[1]))
+        learner.decide(block, scores, averaged)
+        out[at : at + len(rows)] = scores

@@ -1,0 +1,67 @@
+"""The order in which labels come: runs are told of, once; a mixed stream never warns."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import osvm
+from osvm._input.labels import LabelRuns
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(6000, 5))
+LABELS = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+SORTED = np.argsort(LABELS, kind="stable")
+MODELS = {
+    "linear": lambda: osvm.LinearClassifier(),
+    "balanced": lambda: osvm.LinearClassifier(class_weight="balanced", schedule="bottou"),
+    "kernel": lambda: osvm.KernelClassifier(budget=10),
+}
+
+
+def messages(model, order, size):
+    """What a stream of blocks warns of."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for start in range(0, len(order), size):
+            rows = order[start : start + size]
+            model.partial_fit(X[rows], LABELS[rows])
+    return [str(w.message) for w in found if "come in runs" in str(w.message)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("size", [50, 3000, 6000])
+def test_a_sorted_stream_warns_once(name, size):
+    if size == 50 or name != "kernel":
+        assert len(messages(MODELS[name](), SORTED, size)) == 1
+    assert messages(MODELS[name](), np.arange(len(X)), size) == []
+
+
+def test_the_warning_points_at_the_caller_and_survives_a_pickle():
+    model = osvm.LinearClassifier()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for rows in np.split(SORTED, 300):
+            model.partial_fit(X[rows], LABELS[rows])
+    assert "learnt last will win" in str(found[0].message)
+    assert found[0].filename == __file__
+    again = pickle.loads(pickle.dumps(model))
+    assert messages(again, SORTED, 100) == []  # told already
+    assert messages(again.fit(X, LABELS), SORTED, 100) == []
+
+
+def test_a_fit_in_any_order_does_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        osvm.LinearClassifier(random_state=0).fit(X[SORTED], LABELS[SORTED])
+
+
+@pytest.mark.parametrize("share", [0.5, 0.05, 0.01])
+def test_random_order_never_warns(share):
+    for seed in range(40):
+        runs = LabelRuns()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for block in np.random.default_rng(seed).random((400, 20)) < share:
+                runs.watch(block.astype(np.int32))

@@ -1,0 +1,144 @@
+"""What a kernel learner reads off its rows: offset, margin, and whether gamma suits them."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import osvm
+from osvm.exceptions import ConvergenceWarning
+from osvm.kernel.buffer.measures import find_offset
+
+
+def reference_offset(scores, positive, weights):
+    """Every cut between two scores, one after the other."""
+    values = np.unique(scores)
+    cuts = [0.0, *(-0.5 * (values[1:] + values[:-1])), -values[0] + 1.0, -values[-1] - 1.0]
+    total = weights.sum()
+    found = []
+    for offset in cuts:
+        answer = scores + offset > 0
+        wrong = weights[answer != positive].sum()
+        found.append((wrong, abs(weights[answer].sum() - weights[positive].sum()) / total))
+    least = min(wrong for wrong, _ in found)
+    rate = least / total
+    most = least + 0.5 * np.sqrt(np.square(weights).sum() * rate * (1 - rate))
+    return min(far for wrong, far in found if wrong <= most), most, found[0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 40), st.booleans(), st.booleans())
+def test_the_offset_is_the_best_of_all_cuts(seed, n, ties, weighted):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(rng.normal(), 1.0, n)
+    scores = np.round(scores) + 0.25 if ties else scores
+    positive = rng.random(n) < 1 / (1 + np.exp(-2 * scores - rng.normal()))
+    weights = rng.integers(1, 4, n).astype(float) if weighted else np.ones(n)
+    offset = find_offset(scores, positive, weights if weighted else None)
+    nearest, most, now = reference_offset(scores, positive, weights)
+    answer = scores + offset > 0
+    wrong = weights[answer != positive].sum()
+    far = abs(weights[answer].sum() - weights[positive].sum()) / weights.sum()
+    if offset != 0.0:
+        assert wrong <= most + 1e-9
+        assert far == pytest.approx(nearest, abs=1e-12)
+        assert now[0] > most or now[1] > far  # 0 was not as good
+    elif 0 < answer.sum() < n and now[0] <= most - 1e-9:
+        # 0 stays where it is as near as any, or where the best answer is one for all rows
+        one_for_all = min(weights[positive].sum(), weights[~positive].sum()) <= most + 1e-9
+        assert far == pytest.approx(nearest, abs=1e-12) or one_for_all
+
+
+def make_rare(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    y = rng.random(n) < 0.08
+    X[y, :2] += 1.2
+    return X, np.where(y, "rare", "usual")
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_fit_finds_as_many_of_a_rare_class_as_there_are(kind):
+    X, y = make_rare(1500)
+    X_test, y_test = make_rare(3000, 1)
+    options = {"budget": 60, "random_state": 0}
+    model = osvm.KernelClassifier(**options).fit(kind(X), y)
+    plain = osvm.KernelClassifier(**options, fit_intercept=False).fit(kind(X), y)
+    assert plain.intercept_[0] == 0.0
+    assert model.intercept_[0] != 0.0
+    np.testing.assert_allclose(model.dual_coef_, plain.dual_coef_)
+
+    def share(model):
+        return np.mean(model.predict(kind(X_test)) == "rare")
+
+    assert abs(share(model) - 0.08) < abs(share(plain) - 0.08)
+    assert model.score(kind(X_test), y_test) > plain.score(kind(X_test), y_test) - 0.02
+
+
+def test_who_gets_an_offset():
+    X, y = make_rare(400)
+    for options in (
+        {"budget": 201},
+        {"budget": None},
+        {"loss": "logistic", "budget": 60},
+        {"nu": 0.2, "budget": 60},
+        {"fit_intercept": False, "budget": 60},
+    ):
+        model = osvm.KernelClassifier(random_state=0, **options).fit(X, y)
+        assert model.intercept_[0] == 0.0, options
+    three = np.where(X[:, 4] > 1, "other", y)
+    assert not osvm.KernelClassifier(budget=60).fit(X, three).intercept_.any()
+    assert not osvm.KernelClassifier(budget=60).partial_fit(X, y).intercept_.any()
+
+
+def test_weights_count_in_the_offset():
+    """A row of weight three is three rows, to the cuts that their scores allow."""
+    scores = np.array([-2.0, -1.0, -0.5, -0.25, 0.5])
+    positive = np.array([False, False, True, False, True])
+    weights = np.array([1.0, 1.0, 3.0, 1.0, 1.0])
+    many = np.repeat(np.arange(5), weights.astype(int))
+    offset = find_offset(scores, positive, weights)
+    assert offset == find_offset(scores[many], positive[many], None) == 0.75
+
+
+@pytest.mark.parametrize("gamma", [1e-7, 1e4])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_a_gamma_far_off_is_named(gamma, kind):
+    X, y = make_rare(300)
+    for learn in (osvm.KernelClassifier(gamma=gamma).fit, osvm.KernelClassifier(gamma=gamma)
+                  .partial_fit):  # fmt: skip
+        with pytest.warns(ConvergenceWarning, match=f"{'raise' if gamma < 1 else 'lower'} gamma"):
+            learn(kind(X), y)
+
+
+def test_a_gamma_that_suits_is_not_named():
+    X, y = make_rare(300)
+    board, color = osvm.datasets.make_chessboard(2000, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        osvm.KernelClassifier().fit(X, y)
+        osvm.KernelClassifier(gamma=10.0).fit(
+            board, color
+        )  # far rows are unrelated, near ones not
+        osvm.KernelClassifier(gamma=1e-7).partial_fit(X[:5], y[:5])  # too few to tell
+        osvm.KernelClassifier().fit(np.ones((40, 3)), np.arange(40) % 2)  # no gamma would help
+        osvm.KernelClassifier(kernel="linear").fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sp.csr_matrix])
+def test_the_offset_of_many_rows_is_read_off_a_sample(kind, monkeypatch):
+    from osvm.kernel.buffer import solver
+
+    X, y = make_rare(900)
+    model = osvm.KernelClassifier(budget=60, random_state=0).fit(kind(X), y)
+    monkeypatch.setattr(solver, "OFFSET_ROWS", 450)
+    sampled = osvm.KernelClassifier(budget=60, random_state=0).fit(kind(X), y)
+    assert sampled.intercept_[0] == pytest.approx(model.intercept_[0], abs=0.3)
+    scores = sampled.decision_function(kind(X))[solver.sample_rows(900, 450)]
+    expected = find_offset(
+        scores - sampled.intercept_[0], y[solver.sample_rows(900, 450)] == "usual", None
+    )
+    assert sampled.intercept_[0] == pytest.approx(expected, abs=1e-12)
