@@ -4,6 +4,7 @@
     python -m asv_bench.defaults --quick            a dozen sets, two seeds
     python -m asv_bench.defaults --only cover sms   sets whose names contain a word
     python -m asv_bench.defaults --mode "one pass"  `partial_fit` alone
+    python -m asv_bench.defaults --peers FILE       peers' scores of an earlier run's file
     python -m asv_bench.defaults kernel             the kernel estimators (`defaults_kernel`)
 
 Two modes: `fit`, and one pass of `partial_fit` over rows in random order.  Scores are
@@ -16,8 +17,10 @@ where they are not.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,6 +85,19 @@ def run_set(
                     "score": score(data.metric, answer, problem[3]), "seconds": seconds,
                 })  # fmt: skip
     return found
+
+
+def with_peers(ours: list[dict[str, Any]], known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records of osvm beside those that an earlier run has of its peers on the same seeds."""
+    place = {(r["set"], r["mode"], r["seed"]): r for r in ours}
+    peers = [
+        {**place[at], **r, "ours": False}
+        for r in known
+        if (at := (r["set"], r["mode"], r["seed"])) in place
+        and not r["learner"].startswith("osvm")
+    ]
+    met = {(r["set"], r["mode"], r["seed"]) for r in peers}
+    return [r for at, r in place.items() if at in met] + peers
 
 
 def summarize(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -187,6 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="*", default=[], help="words that a set's name contains")
     parser.add_argument("--seeds", type=int, help="number of seeds (5; 2 with --quick)")
     parser.add_argument("--mode", choices=("fit", "one pass"), help="one of the two modes")
+    parser.add_argument("--peers", help="JSON file of an earlier run: only osvm is run")
     options = parser.parse_args(arguments)
     smoke = bench_scale() < 1
     quick = options.quick or smoke
@@ -198,13 +215,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
               and (not options.only or any(word in x.name for word in options.only))]  # fmt: skip
     records: list[dict[str, Any]] = []
     missing = []
+    without = () if options.peers is None else ("sklearn", "vowpalwabbit", "river")
     for i, data in enumerate(picked):
         print(f"\r{i + 1}/{len(picked)} {data.name:28s}", end="", file=sys.stderr, flush=True)
         try:
-            records += run_set(data, modes, range(seeds))
+            records += run_set(data, modes, range(seeds), without)
         except NotImplementedError as error:
             missing.append(f"{data.name} ({error})")
     print(file=sys.stderr)
+    if options.peers is not None:
+        records = with_peers(
+            records, json.loads(Path(options.peers).read_text())["data"]["records"]
+        )
     lines = summarize(records)
     add_tables(report, lines)
     if missing:

@@ -397,9 +397,11 @@ class Auto(Schedule):
     Classes: several settings of :class:`Adaptive` side by side, the best so far answers.  Each
     setting is judged by the errors that it makes on examples before it learns them; one that
     is clearly worse is dropped, so that a long stream costs little more than one setting.
-    `fit` lets them compete in its first epoch (of two classes, one of which has less than 2 %
-    of the rows, only the one with explicit steps), goes on with the best alone, and predicts
-    with the average of its last epoch.
+    `fit` lets three of them compete over the first 4,096 rows that it visits (of two classes,
+    one of which has less than 2.5 % of the rows, only the one with explicit steps), goes on with
+    the one that errs least on the second half of them, and predicts with the average over the
+    last half of its epochs.  There are two epochs, more where there are less than 10,000 rows:
+    so many that 20,000 are visited, and at most 50; they end where no row has a loss any more.
 
     Numbers are learnt with normalized :class:`Adaptive` steps and the average of the last half
     to three quarters of the examples: neither the units of the features nor those of the
@@ -413,8 +415,9 @@ class Auto(Schedule):
 
     Notes
     -----
-    The settings: eta0 .5 and .1; normalized with 2, and with 10 and explicit steps; for streams
-    also .5 with ``forget=0.98``, which is never dropped, since it serves after a change.
+    The settings: eta0 .5 and .1; normalized with 10 and explicit steps; for streams also
+    normalized with 2, and .5 with ``forget=0.98``, which is never dropped, since it serves
+    after a change.
     `value(t)` returns the first eta0.
 
     Where a regularizer (`reg`, `C`), `project`, `average`, `batch_size` or threads of `fit` are
@@ -461,8 +464,9 @@ CANDIDATES = (
     Adaptive(eta0=0.5, forget=0.98),
 )
 PREDICTORS = (3, 3, 2, 2, 1)
-OF_FIT = 0b01111
+OF_FIT = 0b01011
 OF_RARE = 0b01000
+DECIDED_AT = 4096  # examples of a fit before the best candidate goes on alone
 
 _REGISTRY: Registry[Schedule] = Registry(
     "schedule",

@@ -48,7 +48,7 @@ def implicit(name, y, f, q, c):
 
 
 class Adaptive:
-    """K outputs over d features; see osvm/linear/adaptive.pxd for the equations."""
+    """K outputs over d features; see osvm/linear/adaptive_step.pxd for the equations."""
 
     def __init__(self, loss, d, K=1, *, eta0=0.5, reg=0.0, offset=True, numbers=False,
                  normalized=False, mirror=False, forget=1.0, tail=True, average_from=0,
@@ -202,7 +202,7 @@ class Auto:
 
     PREDICTORS = ((0, 0), (0, 1), (1, 0), (1, 1), (2, 1), (3, 1), (4, 0))
 
-    def __init__(self, d, K, decay):
+    def __init__(self, d, K, decay, alive=0b11111):
         self.decay, self.E, self.chosen = decay, np.zeros(7), 0
         self.wrong, self.cs, self.errors = [], [], 0  # since the last look; of what answered
         self.alive = [
@@ -215,6 +215,8 @@ class Auto:
                 {"eta0": 0.5, "forget": 0.98},
             )
         ]
+        self.alive = [one if alive >> g & 1 else None for g, one in enumerate(self.alive)]
+        self.E[[not alive >> g & 1 for g, _ in self.PREDICTORS]] = np.nan
         self.t = 0
 
     def weights(self):

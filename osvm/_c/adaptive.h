@@ -1,4 +1,4 @@
-/* The wide loops of osvm/linear/adaptive.pxd: rates of one column, scores of several.
+/* The wide loops of osvm/linear/adaptive_step.pxd: rates of one column, scores of several.
  *
  * osvm_rates_f32, _f64    h[i] = sqrt(h[i]^2 + (root x[i])^2), r[i] = 1/h[i]; the sum of
  *                         r[i] x[i]^2.  TINY keeps the rates finite.

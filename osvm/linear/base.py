@@ -21,10 +21,11 @@ from osvm._estimator.progress import make_progress
 from osvm._estimator.threads import Team, resolve_jobs, row_parts
 from osvm._input import validate
 from osvm.linear.constant import warn_if_constant, warn_if_unequal
+from osvm.linear.few_rows import are_few, solve_few
 from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import OneExample
-from osvm.linear.plan import EPOCHS, Plan, resolve_epochs
+from osvm.linear.plan import Plan, resolve_epochs
 from osvm.linear.scaling import ScaledRows, Scaling, decide, scaled
 from osvm.linear.scores import Platt, score_csr
 from osvm.linear.state import PLAN_PARAMS, LinearState
@@ -39,7 +40,7 @@ from osvm.linear.training import (
     train,
     visiting_order,
 )
-from osvm.schedules import Auto
+from osvm.schedules import OF_RARE, Auto
 
 Array = npt.NDArray[Any]
 _CSR = (sp.csr_matrix, sp.csr_array)
@@ -130,12 +131,15 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         order = visiting_order(source.n_rows, shuffle, rng)
         if warm is not None:
             learner, plan = warm
-        n_epochs = resolve_epochs(self.epochs, plan, source.n_rows)
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
-        may_stop = auto is not None and self.epochs is None and n_epochs > EPOCHS
+        alive = None if auto is None else competing(data.targets, data.weight)
+        n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
+        few = auto is not None and warm is None and self._asks_for_no_passes() and are_few(source)
+        if few:
+            n_epochs, alive = 1, 1
+        may_stop = auto is not None and self.epochs is None
         if warm is None:
             plan, intercept = with_first_step(plan, data, n_epochs, *shape)
-            alive = None if auto is None else competing(data.targets, data.weight)
             learner = plan.learner(source.n_features, *shape, alive=alive)
             learner.intercept[:] = intercept
         if auto is not None:
@@ -161,6 +165,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         interrupt = None
         try:
             objectives = train(learner, plan, data, passes, watch)
+            if few:
+                solve_few(learner, data, int(rng.integers(2**31)), platt)
         except KeyboardInterrupt as error:
             interrupt = error  # what has been learnt so far is a usable model
         if auto is not None:
@@ -187,6 +193,12 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         warn_if_constant(
             learner, plan, data, on_the_way=figure / (learner.seen - before), stacklevel=3
         )
+
+    def _asks_for_no_passes(self) -> bool:
+        """Whether nothing was asked for that counts, watches or scales what is passed over."""
+        watched = self.callback is not None or hasattr(self, "_skl_callbacks")
+        asked = watched or self.record or self.verbose or self.normalize
+        return self.epochs is None and not asked
 
     def _moment(self, X: Any, source: Any, *parts: Any) -> dict[str, Any]:
         """Fitted attributes in the middle of a fit, with copies of what goes on changing."""

@@ -78,8 +78,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     fit_intercept : bool, default True
     epochs : int, optional
         Passes over the data in `fit`, at most: `tol` and `callback` may end it sooner.  5 by
-        default, and with "auto" up to 100 where there are fewer than 8,000 rows, which end
-        when the loss does not fall any more.
+        default; with "auto" two, and more where there are fewer than 10,000 rows, which end
+        at a pass without a loss.
     tol : float, optional
         Stop `fit` when two epochs in a row lower the objective by less than this
         fraction.  The objective is the true one, which costs a pass.

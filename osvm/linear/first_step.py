@@ -52,7 +52,7 @@ _MOST_MOVES = 20
 # Of the intercept's step: b moves at rows with a loss, which are few with a rare class.
 _LARGEST_INTERCEPT_STEP, _LARGEST_SHARED_STEP = 64.0, 16.0
 # The share of one of two classes below which it is rare.
-_RARE = 0.02
+_RARE = 0.025
 # Targets whose median is where b starts.
 _MEDIAN_ROWS = 4096
 

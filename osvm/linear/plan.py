@@ -31,7 +31,7 @@ from osvm._input.schema import (
     sgd_schema,
 )
 from osvm.linear import options
-from osvm.linear.adaptive import AdaptiveLearner
+from osvm.linear.adaptive_state import AdaptiveLearner
 from osvm.linear.learner import SGDLearner
 from osvm.linear.mixing import ROWS_PER_THREAD
 from osvm.linear.scaling import FIXED, first_sq_norm
@@ -335,13 +335,13 @@ def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan |
     return schedule if compete else Bottou()
 
 
-def resolve_epochs(epochs: int | None, plan: Plan, n_rows: int) -> int:
-    """Passes of a fit at most: more over few rows, for `Auto`."""
+def resolve_epochs(epochs: int | None, plan: Plan, n_rows: int, rare: bool) -> int:
+    """Passes of a fit at most: for `Auto`, more over few rows, or to find a rare class."""
     if epochs is not None:
         return epochs
     if not isinstance(plan.schedule, Auto):
         return EPOCHS
-    return max(EPOCHS, min(100, math.ceil(40_000 / n_rows)))
+    return max(10 if rare else 2, min(50, math.ceil(20_000 / n_rows)))
 
 
 def check_loss(model: Any, loss: Any) -> None:

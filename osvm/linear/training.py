@@ -23,7 +23,7 @@ from osvm.linear.plan import Plan
 from osvm.linear.scaling import ScaledRows, decide, rows_named
 from osvm.linear.scores import Platt
 from osvm.linear.scores import objective as compiled_objective
-from osvm.schedules import Auto
+from osvm.schedules import DECIDED_AT, Auto
 
 Array = npt.NDArray[Any]
 
@@ -53,7 +53,7 @@ class Passes:
     tol: float | None = None
     first_order: Array | None = None
     jobs: int = 1  # threads that share an epoch
-    may_stop: bool = False  # when the loss on the way does not fall any more
+    may_stop: bool = False  # after an epoch without a loss
 
 
 @dataclass(frozen=True)
@@ -106,15 +106,12 @@ def train(
         jobs = useful_jobs(jobs, n, learner, watch.record)
     mixer = Mixer(learner, watch.platt, jobs) if jobs > 1 else None
     judged = isinstance(plan.schedule, Auto)
-    # of `Auto`, whose answer is the average of the last epoch, whichever that will be
-    any_may_be_last = passes.may_stop or watch.epochs is not None
     for epoch in range(passes.epochs):
         if watch.epochs is not None:
             watch.epochs.begin()
         began, before = time.perf_counter(), learner.loss_sum
-        if judged and (epoch > 0 or learner.seen > 0):
-            learner.settle()
-            learner.restart_average(any_may_be_last or epoch + 1 == passes.epochs)
+        if judged:
+            _prepare(learner, epoch, passes.epochs, n)
         if order is None:
             order = visiting_order(n, passes.shuffle, passes.rng)
         if mixer is not None:
@@ -128,16 +125,11 @@ def train(
             objectives.append(value)
             stale = stale + 1 if value > best - passes.tol * abs(best) else 0
             best = min(best, value)
-        if passes.may_stop:
-            losses = learner.loss_sum - before
-            stale = stale + 1 if losses >= 0.99 * best else 0
-            best = min(best, losses)
-            stale = stale if losses > 0.0 else 2
-        stop = False
+        stop = passes.may_stop and learner.loss_sum == before
         if watch.epochs is not None:
             seconds = time.perf_counter() - began
             mean_loss = (learner.loss_sum - before) / n
-            stop = watch.epochs.end(Epoch(epoch + 1, seconds, mean_loss, value))
+            stop |= watch.epochs.end(Epoch(epoch + 1, seconds, mean_loss, value))
         if stop or stale >= 2:
             break
     if watch.progress is not None:
@@ -145,10 +137,23 @@ def train(
     return objectives
 
 
+def _prepare(learner: Any, epoch: int, epochs: int, n_rows: int) -> None:
+    """`Auto` before an epoch: candidates compete in the first one, then the best goes on.
+
+    The answer is the average over the last half of the epochs, the last weights before them.
+    """
+    if epoch == 0 and learner.seen == 0:
+        learner.decided_at = 0 if epochs == 1 else min(n_rows, DECIDED_AT)
+        return
+    learner.settle()
+    if epoch <= epochs // 2:
+        learner.restart_average(epoch == epochs // 2)
+
+
 def settle(learner: Any, schedule: Auto, averaged: bool) -> None:
     """Leave the best candidate of `Auto` after a fit, ready for a stream.
 
-    `averaged` says whether it answers with the average of the last epoch.
+    `averaged` says whether it answers with the average of the last epochs.
     """
     learner.settle()
     learner.resume(averaged)

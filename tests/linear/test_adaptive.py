@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import osvm
 from osvm import losses, schedules
 from osvm._input.rows import RowSource
-from osvm.linear.adaptive import AdaptiveLearner
+from osvm.linear.adaptive_state import AdaptiveLearner
 
 BINARY = ["hinge", "squared_hinge", "perceptron", "logistic", "modified_huber"]
 NUMBERS = ["epsilon_insensitive", "huber", "squared"]

@@ -31,16 +31,6 @@
 # the accumulators of two windows of averages: the sum of w over window i is sum_i v - u_i, and
 # u_i <- u_i + sum_i dv when v changes.  A tail average restarts the older window at 2^k examples.
 #
-# Judged candidates (`schedules.Auto`).  Each group has one or two predictors, its last iterate
-# and its tail average.  The errors e_p = 0 or 1 that predictors make on an example of weight c
-# before its step are counted:
-#
-#     E_p <- decay E_p + c e_p                   the predictor of least E answers
-#
-# and after 256, 512, 1024, ... examples, by the counts since the last look, a group is dropped
-# whose best predictor errs more than the best of all, by 3 standard deviations of the
-# difference: sum c (e_p - e_best) > 3 sqrt(sum c^2 [e_p != e_best]).
-#
 # Invariants
 # - O(non-zeros) per example; where xi = 0 nothing is touched but a growing n_j;
 # - a failed example has changed nothing;

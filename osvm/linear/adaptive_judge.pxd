@@ -1,0 +1,133 @@
+# Judged candidates (`schedules.Auto`): which setting answers, and which ones are dropped.
+#
+# Each group of a `Bank` has one or two predictors, its last iterate and its tail average.  The
+# errors e_p = 0 or 1 that predictors make on an example of weight c before its step are counted:
+#
+#     E_p <- decay E_p + c e_p                   the predictor of least E answers
+#
+# and after 256, 512, 1024, ... examples, by the counts since the last look, a group is dropped
+# whose best predictor errs more than the best of all, by 3 standard deviations of the
+# difference: sum c (e_p - e_best) > 3 sqrt(sum c^2 [e_p != e_best]).
+from libc.math cimport sqrt
+from libc.stdint cimport int64_t
+
+from osvm.linear.adaptive_bank cimport Bank, error_of
+from osvm.core.loss cimport loss_value_xi
+from osvm.core.mloss cimport mloss_value_xi
+
+cdef enum:
+    FIRST_LOOK = 256        # examples before the first look at losing candidates
+    LAST = 1                # predictors of a candidate: its last iterate,
+    TAIL = 2                # its tail average
+    MOST_PREDICTORS = 10
+
+cdef struct Judge:
+    bint judged                         # whether there is something to judge
+    int n_predictors
+    int group_of[MOST_PREDICTORS]       # the candidate of a predictor, and whether it is TAIL
+    bint is_tail[MOST_PREDICTORS]
+    int place[MOST_PREDICTORS]          # the group of a candidate, -1 where it was dropped
+    int alive                           # bits of the candidates that have a group
+    int chosen                          # the predictor that answers
+    double decay
+    double *figures                     # E of each predictor
+    double *outcomes                    # sums of c and c^2, by the set of predictors that erred
+
+
+cdef inline Py_ssize_t answering(const Judge *judge) noexcept nogil:
+    """The group of the predictor that answers."""
+    return judge.place[judge.group_of[judge.chosen]] if judge.judged else 0
+
+
+cdef inline bint answers_mean(const Judge *judge, const Bank *m) noexcept nogil:
+    """Whether an average answers, where one is asked for."""
+    return (m.averages and m.counts[m.older] > 0.0
+            and (not judge.judged or judge.is_tail[judge.chosen]))
+
+
+cdef inline void count_errors(Judge *judge, Bank *m, double target, Py_ssize_t label,
+                              double c) noexcept nogil:
+    """Count the errors that the predictors made on an example, by its scores."""
+    cdef int p, g, best = judge.chosen
+    cdef Py_ssize_t erred = 0
+    cdef double e
+    if not c > 0.0:
+        return
+    for p in range(judge.n_predictors):
+        g = judge.place[judge.group_of[p]]
+        if g < 0:
+            continue
+        e = error_of(m, (m.fa if judge.is_tail[p] else m.f) + g * m.n_out, target, label)
+        if e > 0.0:
+            erred |= 1 << p
+        judge.figures[p] = judge.decay * judge.figures[p] + c * e
+    judge.outcomes[erred] += c
+    judge.outcomes[(1 << judge.n_predictors) + erred] += c * c
+    for p in range(judge.n_predictors):
+        if judge.place[judge.group_of[p]] >= 0 and judge.figures[p] < judge.figures[best]:
+            best = p
+    judge.chosen = best
+
+
+cdef inline void count_answer(const Judge *judge, Bank *m, double target, Py_ssize_t label,
+                              double *loss_sum, double *error_sum) noexcept nogil:
+    """Loss and error of the scores that answered an example, after its step."""
+    cdef Py_ssize_t g = answering(judge), k = g * m.n_out
+    cdef double *f = m.f + k
+    if not (m.judging and judge.is_tail[judge.chosen]):
+        loss_sum[0] += m.value[g]
+    else:
+        f = m.fa + k
+        if m.n_out == 1:
+            loss_sum[0] += loss_value_xi(&m.loss, target, f[0], m.q)
+        else:
+            loss_sum[0] += mloss_value_xi(&m.loss, m.n_out, label, f, 1.0, m.q)
+    error_sum[0] += error_of(m, f, target, label)
+
+
+cdef inline void forget_errors(Judge *judge) noexcept nogil:
+    """Count from here on."""
+    cdef int p
+    for p in range(judge.n_predictors):
+        judge.figures[p] = 0.0
+
+
+cdef inline bint is_due(const Bank *m) noexcept nogil:
+    """Whether it is time to look for losers."""
+    cdef int64_t n = <int64_t> m.seen
+    return m.n_groups > 1 and n >= FIRST_LOOK and n & (n - 1) == 0
+
+
+cdef inline double sum_outcomes(const Judge *judge, Py_ssize_t among, Py_ssize_t but,
+                                bint squared) noexcept nogil:
+    """The sum over examples where exactly one of two sets of predictors erred."""
+    cdef Py_ssize_t m, n = 1 << judge.n_predictors
+    cdef double total = 0.0
+    for m in range(n):
+        if ((m & among) != 0) != ((m & but) != 0):
+            total += judge.outcomes[squared * n + m]
+    return total
+
+
+cdef inline int losers(Judge *judge, const Bank *m) noexcept nogil:
+    """Bits of the candidates to drop, by the outcomes since the last look."""
+    cdef double errors[MOST_PREDICTORS]
+    cdef int p, best = -1, dropped = 0, own
+    cdef Py_ssize_t g, n
+    for p in range(judge.n_predictors):
+        errors[p] = sum_outcomes(judge, 1 << p, 0, False)
+        if judge.place[judge.group_of[p]] >= 0 and (best < 0 or errors[p] < errors[best]):
+            best = p
+    for g in range(m.n_groups):
+        if m.groups[g].step.forget < 1.0:
+            continue            # it waits for the data to change
+        own = -1
+        for p in range(judge.n_predictors):
+            if judge.place[judge.group_of[p]] == g and (own < 0 or errors[p] < errors[own]):
+                own = p
+        if errors[own] - errors[best] > 3.0 * sqrt(sum_outcomes(judge, 1 << own, 1 << best,
+                                                                True)):
+            dropped |= 1 << judge.group_of[own]
+    for n in range(2 << judge.n_predictors):
+        judge.outcomes[n] = 0.0
+    return dropped
