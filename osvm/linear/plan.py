@@ -327,12 +327,13 @@ def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan |
 
 
 def resolve_epochs(epochs: int | None, plan: Plan, n_rows: int) -> int:
-    """Passes of a fit at most: more over few rows, for `Auto`."""
+    """Passes of a fit at most: more over few rows, for what `Auto` chose."""
     if epochs is not None:
         return epochs
-    if not isinstance(plan.schedule, Auto):
+    if not is_chosen(plan):
         return EPOCHS
-    return max(EPOCHS, min(100, math.ceil(40_000 / n_rows)))
+    examples = 40_000 if isinstance(plan.schedule, Auto) else 4_000
+    return max(EPOCHS, min(100, math.ceil(examples / n_rows)))
 
 
 def check_loss(model: Any, loss: Any) -> None:
