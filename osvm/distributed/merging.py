@@ -254,7 +254,8 @@ def _state(model: Any) -> State:
         model = _flushed(model)
         if not isinstance(model, LinearEstimator):
             return model._get_state()
-        if not isinstance(model._learner, SGDLearner) and not is_chosen(model._plan):
+        chosen = is_chosen(model._plan) and model.scale != "running"
+        if not isinstance(model._learner, SGDLearner) and not chosen:
             raise ValueError(
                 f"models with schedule={model._plan.schedule.name!r} cannot be merged: their step "
                 "sizes adapt to what they have seen; use another schedule"

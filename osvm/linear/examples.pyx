@@ -191,8 +191,9 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
     >>> sq_norms.tolist()
     [1.0, 2.0]
     """
-    cdef Py_ssize_t n, k, m = rows.shape[0], total = 0, at = 0
+    cdef Py_ssize_t n, k, j, m = rows.shape[0], total = 0, at = 0
     cdef Row row
+    cdef bint direct
     cdef int64_t[::1] keys, ends_view
     cdef int32_t[::1] numbers, indices
     cdef double[::1] scale, squares
@@ -230,13 +231,24 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
                  &squares[0] if renumber or times == NULL else NULL)
     if X.sparse and renumber:
         indices = columns
-        while size < 2 * <uint64_t> total:
-            size *= 2
-        keys = np.full(size, -1, np.int64)
-        numbers = np.empty(size, np.int32)
+        direct = X.rows.n_features <= 16 * total
+        if direct:              # a number for every column; else a table of those there are
+            numbers = np.full(X.rows.n_features, -1, np.int32)
+        else:
+            while size < 2 * <uint64_t> total:
+                size *= 2
+            keys = np.full(size, -1, np.int64)
+            numbers = np.empty(size, np.int32)
         for n in range(m):
             rows_get(&X.rows, rows[n], &row)
             for k in range(row.count):
+                if direct:
+                    j = row_index(&row, k)
+                    if numbers[j] < 0:
+                        numbers[j] = known
+                        known += 1
+                    indices[at + k] = numbers[j]
+                    continue
                 indices[at + k] = number_of(row_index(&row, k), &keys[0], &numbers[0], size - 1,
                                             &known)
             at += row.count

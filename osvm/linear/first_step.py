@@ -36,7 +36,7 @@ Array = npt.NDArray[Any]
 # One row in so many is tried, and more where rows are short; between so many rows and so
 # many stored values.  All trials together, beside one epoch over rows of 75 values: as long
 # on 2,000 rows (0.5 ms), a fifth to a half on 20,000, a tenth on 200,000.
-_SHARE = 256
+_SHARE = 400
 _FEWEST_VALUES, _MOST_VALUES = 1 << 14, 1 << 17
 _FEWEST_ROWS, _MOST_ROWS = 128, 1000
 _FEWEST_WIDE_ROWS = 32

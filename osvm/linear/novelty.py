@@ -12,10 +12,11 @@ from osvm._estimator.compat import OutlierMixin, with_callbacks
 from osvm._input import validate
 from osvm._input.parameters import check_number
 from osvm._input.schema import ArrayField, Field, Schema
+from osvm.linear.examples import column_moments
 from osvm.linear.first_step import some_rows
 from osvm.linear.one_score import OneScore
 from osvm.linear.plan import resolve_plan
-from osvm.linear.scaling import ScaledRows, decide, first_sq_norm
+from osvm.linear.scaling import ScaledRows, decide, first_sq_norm, take
 from osvm.linear.training import Examples
 
 __all__ = ["LinearNovelty"]
@@ -23,8 +24,10 @@ __all__ = ["LinearNovelty"]
 Array = npt.NDArray[Any]
 
 RECENT = 1024  # scores of a stream that its offset is taken from
-# reg in units of the squared norm of the rows' mean, and of a stream's first row.
-_REG_OF_MEAN, _REG_OF_ROW, _MEAN_ROWS = 0.2, 0.02, 4096
+# reg in units of the squared norm of the rows' mean, and of a stream's first row: sparse rows
+# have few columns in common, so that their mean is small beside them.
+_REG_OF_MEAN, _MEAN_ROWS = 0.2, 4096
+_REG_OF_ROW, _REG_OF_SPARSE_ROW, _SPARSE = 0.2, 0.005, 0.02
 
 
 class LinearNovelty(OutlierMixin, OneScore):
@@ -41,8 +44,9 @@ class LinearNovelty(OutlierMixin, OneScore):
         scores of all its rows; a stream from the scores that the last 1,024 rows had when they
         had been learnt.
     reg, C : float, optional
-        By default reg is 0.2 times the squared norm of the rows' mean, in a stream 0.02
-        times that of its first row, so that rows may have any unit.  With a schedule other than
+        By default reg is 0.2 times the squared norm of the rows' mean, in a stream 0.2
+        times that of its first row (0.005 times, where fewer than 2 % of its values are not
+        zero), so that rows may have any unit.  With a schedule other than
         "bottou" and "inverse_time" it is 1e-4.
     schedule, eta0, project, average, batch_size, normalize, scale
         As for :class:`LinearClassifier`; the default schedule is "bottou".
@@ -157,7 +161,11 @@ class LinearNovelty(OutlierMixin, OneScore):
         check_number("nu", self.nu, 0.0, 1.0, high_open=True)
 
     def _stream_reg(self, source: Any) -> float:
-        return _in_range(_REG_OF_ROW * first_sq_norm(source))
+        values, _ = take(source, np.zeros(1, np.int64))
+        stored = np.count_nonzero(column_moments(values)[0])
+        sparse = stored < _SPARSE * source.n_features
+        share = _REG_OF_SPARSE_ROW if sparse else _REG_OF_ROW
+        return _in_range(share * first_sq_norm(source))
 
     def _moment(self, X: Any, source: Any, *parts: Any) -> dict[str, Any]:
         found = super()._moment(X, source, *parts)

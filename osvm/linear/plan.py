@@ -57,6 +57,8 @@ EPOCHS = 5  # of a fit that does not say
 # in pairs, or one.
 MOST_NUMBERS = ((0b11111, 2**25), (0b01001, 2**25), (0b00001, 2**26))
 MOST_COLUMNS_PER_ROW = 50
+# What "auto" is with scale="running", for classes; with the average of the tail.
+RUNNING = Adaptive(eta0=10.0, normalized=True)
 _FLAGS = ("fit_intercept", "normalize", "warm_start", "record")
 
 
@@ -303,7 +305,7 @@ def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan |
     schedule = schedules.get(model.schedule)
     if isinstance(model.scale, str) and model.scale == "running":
         if isinstance(schedule, Auto):
-            return NUMBERS
+            return NUMBERS if model._error_kind == "absolute" else RUNNING
         if isinstance(schedule, Adaptive):
             return dataclasses.replace(schedule, normalized=True)
     if not isinstance(schedule, Auto):
@@ -336,12 +338,14 @@ def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan |
 
 
 def resolve_epochs(epochs: int | None, plan: Plan, n_rows: int, rare: bool) -> int:
-    """Passes of a fit at most: for `Auto`, more over few rows, or to find a rare class."""
+    """Passes of a fit at most: more over few rows, and for `Auto` to find a rare class."""
     if epochs is not None:
         return epochs
-    if not isinstance(plan.schedule, Auto):
+    if not is_chosen(plan) and plan.schedule is not RUNNING:
         return EPOCHS
-    return max(10 if rare else 2, min(50, math.ceil(20_000 / n_rows)))
+    if isinstance(plan.schedule, Auto):
+        return max(10 if rare else 2, min(50, math.ceil(20_000 / n_rows)))
+    return max(EPOCHS, min(100, math.ceil(4_000 / n_rows)))
 
 
 def check_loss(model: Any, loss: Any) -> None:
@@ -380,7 +384,7 @@ def resolve_plan(
         check_loss(model, loss)
     _check_scale(model, n_rows, trained)
     schedule = _resolve_schedule(model, loss, n_rows, trained)
-    auto = schedule is NUMBERS
+    auto = schedule is NUMBERS or schedule is RUNNING
     C = model.C
     if trained is not None and C is not None and C == trained.C:
         reg = resolve_reg(model.reg, None, None) if model.reg is not None else trained.reg

@@ -38,7 +38,10 @@ class LinearRegressor(RegressorMixin, OneScore):
     reg, C, eta0, project, average, batch_size, normalize, scale, fit_intercept
         As for :class:`LinearClassifier`.  With "squared" and "bottou" no step goes beyond its
         example, however large the row.
-    epochs, tol, shuffle, random_state, warm_start, n_jobs, verbose, record, callback
+    epochs : int, optional
+        Passes over the data in `fit`; 5 by default, with "auto" up to 100 where there are fewer
+        than 800 rows.
+    tol, shuffle, random_state, warm_start, n_jobs, verbose, record, callback
         As for :class:`LinearClassifier`.
 
     Attributes
@@ -75,7 +78,7 @@ class LinearRegressor(RegressorMixin, OneScore):
         normalize: bool = False,
         scale: str | None = None,
         fit_intercept: bool = True,
-        epochs: int = 5,
+        epochs: int | None = None,
         tol: float | None = None,
         shuffle: bool | str = True,
         random_state: Any = None,

@@ -151,6 +151,7 @@ def decide(learner: Any, X: Any, out: Array, averaged: bool, *span: int) -> None
     if not isinstance(X, ScaledRows):
         learner.decide(X, out, averaged, *span)
         return
+    X = ScaledRows(X.X, X.scaling, largest=0.0)  # scores need no bound of the values
     for at, rows, block in X.blocks(None, *span):
         scores = np.empty((len(rows), out.shape[1]))
         learner.decide(block, scores, averaged)

@@ -45,7 +45,8 @@ def test_streams_of_any_size(kind):
             model, lambda m=model, r=rows: learn(m, target, "partial_fit", data=r), rows
         )
     params = maker().get_params()
-    if not params.get("C") and params.get("batch_size") != "full":
+    fixed = params.get("scale") in ("std", "maxabs")
+    if not params.get("C") and params.get("batch_size") != "full" and not fixed:
         assert went >= 3  # sizes around one at the least
 
 

@@ -61,6 +61,7 @@ linear, kernel = osvm.LinearClassifier, osvm.KernelClassifier
 # name: (make a model, number of labels)
 CLASSIFIERS = {
     "linear binary": (lambda: linear(), 2),
+    "linear running scale": (lambda: linear(scale="running"), 2),
     "linear classes": (lambda: linear(), 10),
     "linear many classes": (lambda: linear(), 70),
     "linear average": (lambda: linear(average=True), 5),

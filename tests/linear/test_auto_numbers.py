@@ -98,6 +98,21 @@ def test_a_target_far_off_is_named():
             getattr(osvm.LinearRegressor(random_state=0), way)(X, targets)
 
 
+@pytest.mark.parametrize("n", [8, 20, 50])
+@pytest.mark.parametrize("mean", [0.0, 100.0])
+def test_few_rows_are_learnt(n, mean):
+    """They are passed over more often, unless `epochs` says how often."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        A = rng.normal(size=(n + 200, 3))
+        y = A @ [1.0, -2.0, 0.5] + 0.1 * rng.normal(size=len(A)) + mean
+        model = osvm.LinearRegressor(random_state=seed).fit(A[:n], y[:n])
+        assert model.n_iter_ == min(100, 4000 // n)
+        assert model.score(A[n:], y[n:]) > 0.9
+    assert osvm.LinearRegressor(epochs=3).fit(X, Y).n_iter_ == 3
+    assert osvm.LinearRegressor(schedule="bottou").fit(X[:50], Y[:50]).n_iter_ == 5
+
+
 def test_auto_is_no_plan():
     with pytest.raises(ValueError, match="stands for another"):
         osvm.linear.plan.Plan(osvm.losses.get("squared"), Auto(), 0.0, error_kind="absolute")

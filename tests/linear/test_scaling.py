@@ -220,6 +220,10 @@ def test_merge():
 
 def test_refusals():
     make = osvm.LinearClassifier
+    for kind, y in ((make, Y), (osvm.LinearRegressor, DENSE[:, 0])):
+        parts = [kind(scale="running").partial_fit(DENSE, y) for _ in range(2)]
+        with pytest.raises(ValueError, match="cannot be merged"):
+            osvm.merge(parts)
     with pytest.raises(ValueError, match=r"all rows.*running"):
         make(scale="std").partial_fit(DENSE, Y)
     with pytest.raises(ValueError, match="scale"):
@@ -269,11 +273,11 @@ def test_running_is_normalized_online_learning():
     """A stream's steps are those of the normalized rates, and its model has no unit."""
     model = osvm.LinearClassifier(scale="running").partial_fit(DENSE, Y)
     plain = osvm.LinearClassifier(
-        schedule="adaptive", scale="running", reg=0.0, eta0=2.0, average=True
+        schedule="adaptive", scale="running", reg=0.0, eta0=10.0, average=True
     )
     plain.partial_fit(DENSE, Y)
     np.testing.assert_array_equal(model.coef_, plain.coef_)
-    normalized = schedules.Adaptive(eta0=2.0, normalized=True)
+    normalized = schedules.Adaptive(eta0=10.0, normalized=True)
     other = osvm.LinearClassifier(schedule=normalized, reg=0.0, average=True)
     np.testing.assert_array_equal(other.partial_fit(DENSE, Y).coef_, model.coef_)
     units = 10.0 ** RNG.integers(-6, 7, D)
