@@ -120,3 +120,9 @@ def test_at_most_24_parameters():
     }
     assert len(counts) == 12
     assert max(counts.values()) <= 24, counts
+    table = re.findall(
+        r"^  \| `(\w+)` \| \S+ \| (\d+) \|$",
+        (API.parents[1] / "CHANGELOG.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    assert {name: int(count) for name, count in table} == counts
