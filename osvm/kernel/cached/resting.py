@@ -110,4 +110,3 @@ class Resting:
             values = self.task.kernel(self.task.X[part].astype(self.dtype, copy=False), vectors)
             self.outputs[part] = values @ weights
         self.stats["computed"] += len(support) * len(rows) / self.task.n
-
