@@ -86,7 +86,7 @@ class Resting:
             to_tol = machine.solve(task.tol, max_sets - self.n_sets)
             self._take(machine, rows)
             square = (self.alpha[rows] - alpha) @ (self.outputs[rows] - outputs)
-            slack -= np.sqrt(max(square, 0.0)) * roots + abs(self.b - b)
+            slack -= max(float(square), 0.0) ** 0.5 * roots + abs(self.b - b)
             if not to_tol:
                 return False
 
