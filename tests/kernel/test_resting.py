@@ -26,8 +26,9 @@ def test_the_solution_is_that_of_a_large_cache(kernel, fit_intercept, noise, for
     weight[::7] = 0
     found = []
     for size in (0.5, 200):
+        solver = solvers.Adatron(fit_intercept=fit_intercept)
         model = osvm.SVC(C=5.0, kernel=kernel, degree=2, coef0=1.0, cache_size=size,
-                         solver=solvers.Adatron(fit_intercept=fit_intercept), tol=1e-5)  # fmt: skip
+                         solver=solver, tol=1e-5)  # fmt: skip
         model.fit(form(X), y, sample_weight=weight)
         assert model.fit_status_ == 0
         assert hasattr(model, "outputs_") == (size == 200)
