@@ -3,8 +3,8 @@
     OSVM_DATA=folder python -m asv_bench.mnist_svc --rows 10000 20000 --classes two ten
     OSVM_DATA=folder python -m asv_bench.mnist_svc --rows 60000 --classes two --peers osvm onedal
 
-C = 10, gamma = .02, rows in [0, 1]; "two" tells even digits from odd ones.  CPU seconds, taken in
-turns, of `fit` and of `predict` for the 10,000 test rows; all errors are the same but for rounding.
+C = 10, gamma = .02, rows in [0, 1]; "two" tells even digits from odd ones.  CPU seconds, taken
+in turns, of `fit` and of `predict` for the 10,000 test rows; errors are equal but for rounding.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def main() -> None:
             for peer, runs in found.items():
                 fit, predict, wrong = np.min(runs, axis=0)
                 print(
-                    f"{rows:6} {classes} {peer:7} fit {fit:7.2f} s ({fit / ours[0]:.2f} x), predict "
-                    f"{predict:6.2f} s ({predict / ours[1]:.2f} x), error {wrong:.2f} %",
+                    f"{rows:6} {classes} {peer:7} fit {fit:7.2f} s ({fit / ours[0]:.2f} x), "
+                    f"predict {predict:6.2f} s ({predict / ours[1]:.2f} x), error {wrong:.2f} %",
                     flush=True,
                 )
 
