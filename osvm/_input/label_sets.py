@@ -32,10 +32,16 @@ class LabelSets:
 
     @classmethod
     def of(cls, Y: Any, n: int) -> LabelSets:
-        """From collections of labels, or from a matrix of 0 and 1."""
+        """From collections of labels, from a column of one label a row, or from a 0-1 matrix."""
+        if Y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        if not hasattr(Y, "__len__") and hasattr(Y, "__array__"):
+            Y = np.asarray(Y)
+        if isinstance(Y, np.ndarray) and Y.shape[1:] == (1,) and not np.isin(Y, (0, 1)).all():
+            Y = validate.check_y_classes(Y[:, 0]).reshape(-1, 1).tolist()
         if issparse(Y) or (isinstance(Y, np.ndarray) and Y.ndim == 2):
             return cls._of_matrix(Y, n)
-        if Y is None or isinstance(Y, (str, bytes)) or not hasattr(Y, "__len__"):
+        if isinstance(Y, (str, bytes)) or not hasattr(Y, "__len__"):
             raise ValueError("Y must hold a collection of labels for each row")
         if len(Y) != n:
             raise ValueError(f"X has {n} rows and Y has {len(Y)}")
@@ -47,7 +53,7 @@ class LabelSets:
             if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
                 raise ValueError(
                     f"row {row} of Y is {labels!r}; give a collection of labels for each row, "
-                    "such as a list or a set"
+                    "such as a list or a set, or one column of labels: y.reshape(-1, 1)"
                 )
             mine = list(dict.fromkeys(labels))
             flat += mine

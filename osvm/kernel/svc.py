@@ -206,8 +206,8 @@ class SVC(ClassifierMixin, FixedSetEstimator):
             machine = make_machine(fit, task, source.n_features, codes)
             sigmoids = None
             if calibrate and pairs:
-                sigmoids = np.concatenate([_calibrate(solver, part, part.Y[0])
-                                           for _, part in split_pairs(task, codes, K)])  # fmt: skip
+                parts = split_pairs(task, codes, K)  # one at a time
+                sigmoids = np.concatenate([_calibrate(solver, one, one.Y[0]) for _, one in parts])
             elif calibrate:
                 sigmoids = _calibrate(solver, task, codes)
             counts = np.bincount(codes[machine.support], minlength=len(index))

@@ -578,6 +578,8 @@ epochs, tol, shuffle, random_state, probability
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         tags.classifier_tags.multi_class = False
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
         return tags
 
 

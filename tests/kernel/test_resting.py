@@ -26,22 +26,21 @@ def test_the_solution_is_that_of_a_large_cache(kernel, fit_intercept, noise, for
     weight[::7] = 0
     found = []
     for size in (0.5, 200):
+        solver = solvers.Adatron(fit_intercept=fit_intercept)
         model = osvm.SVC(C=5.0, kernel=kernel, degree=2, coef0=1.0, cache_size=size,
-                         solver=solvers.Adatron(fit_intercept=fit_intercept), tol=1e-5)  # fmt: skip
+                         solver=solver, tol=1e-5)  # fmt: skip
         model.fit(form(X), y, sample_weight=weight)
         assert model.fit_status_ == 0
         assert hasattr(model, "outputs_") == (size == 200)
         found.append(model)
     small, large = found
-    np.testing.assert_allclose(
-        small.decision_function(X), large.decision_function(X), atol=2e-3 if noise > 1 else 2e-4
-    )
+    np.testing.assert_allclose(small.decision_function(X), large.decision_function(X), atol=2e-3)
     # the optimality conditions on every row, from the coefficients alone
     y_f = y * small.decision_function(X)
     a = np.zeros(len(y))
     a[small.support_] = np.abs(small.dual_coef_[0])
     top = 5.0 * weight
-    slack = 1e-4 if form(X).dtype == np.float64 else 2e-3
+    slack = 1e-4 if form(X).dtype == np.float64 else 1e-3
     assert (y_f[(a == 0) & (top > 0)] >= 1 - slack).all()
     assert (y_f[(a >= top) & (top > 0)] <= 1 + slack).all()
     free = (a > 0) & (a < top)

@@ -232,7 +232,7 @@ class CachedMachine:
         if groups is not None:
             check_list("groups", groups, Field("int", 0, n), most=2**31, least=3)
             lines = len(groups) - 1
-            if sum(groups) != n or K != len(groups) * lines // 2:
+            if sum(groups) != n or len(groups) * lines // 2 != K:
                 raise ValueError(f"{K} pairs and {n} vectors do not fit classes of {groups}")
         is_precomputed = kernel.name == "precomputed"
         most = AtMost(2**48)

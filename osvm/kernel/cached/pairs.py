@@ -72,7 +72,7 @@ def solve_pairs(solver: Any, task: Task, codes: Array, K: int) -> Fit:
 
 
 def pair_sums(values: Array, dual: Array, groups: Array) -> Array:
-    """`values` times the coefficients of each pair: (n, pairs) from (n, vectors), class by class."""
+    """`values` (n, vectors), class by class, times the coefficients of each pair: (n, pairs)."""
     K, ends = len(groups), np.cumsum(groups)
     place = {pair: k for k, pair in enumerate(class_pairs(K))}
     out = np.zeros((values.shape[0], len(place)))

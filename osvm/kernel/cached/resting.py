@@ -86,7 +86,7 @@ class Resting:
             to_tol = machine.solve(task.tol, max_sets - self.n_sets)
             self._take(machine, rows)
             square = (self.alpha[rows] - alpha) @ (self.outputs[rows] - outputs)
-            slack -= np.sqrt(max(square, 0.0)) * roots + abs(self.b - b)
+            slack -= max(float(square), 0.0) ** 0.5 * roots + abs(self.b - b)
             if not to_tol:
                 return False
 
@@ -102,12 +102,11 @@ class Resting:
     def _evaluate(self, rows: Array) -> None:
         """Outputs of these rows, without an offset."""
         support = np.flatnonzero(self.alpha)
-        vectors = self.task.X[support]
+        vectors = self.task.X[support].astype(self.dtype, copy=False)
         weights = self.alpha[support].astype(self.dtype)
         step = max(1, CHUNK // max(1, len(support)))
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
-            values = self.task.kernel(self.task.X[part], vectors)
-            self.outputs[part] = values @ weights.astype(values.dtype)
+            values = self.task.kernel(self.task.X[part].astype(self.dtype, copy=False), vectors)
+            self.outputs[part] = values @ weights
         self.stats["computed"] += len(support) * len(rows) / self.task.n
-

@@ -185,9 +185,7 @@ class Sequential(CachedSolver):
         return False
 
 
-def _votes(
-    y: Array, changes: Array, order: Array | None, t: int, weights: Array | None
-) -> Array:
+def _votes(y: Array, changes: Any, order: Any, t: int, weights: Array | None) -> Array:
     """(row, what was added to its coefficient, steps survived) of every change (row, t)."""
     rows = changes[:, 0] if order is None else order[changes[:, 0]]
     added = y[rows] * (1.0 if weights is None else weights[rows])
