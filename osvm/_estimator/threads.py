@@ -35,7 +35,8 @@ def row_parts(X: Any, jobs: int) -> list[Any]:
 
     What is not valid in a CSR matrix is not valid in one of its shares.
     """
-    kind, shape = type(X), getattr(X, "shape", ())
+    kind = type(X)
+    shape: tuple[int, ...] = getattr(X, "shape", ())
     if jobs == 1 or len(shape) != 2 or shape[0] < FEW_ROWS:
         return [X]
     edges = np.linspace(0, shape[0], jobs + 1).astype(int).tolist()

@@ -157,7 +157,7 @@ def fold_sums(parts: list[Sums], problem: Any = None) -> Sums:
     """The sums of several blocks."""
     out = Sums(parts[0].rows, parts[0].value, parts[0].W.copy(), parts[0].b.copy())
     if parts[0].squares is not None:
-        out.squares = np.sum([part.squares for part in parts], axis=0)
+        out.squares = np.sum([np.asarray(part.squares) for part in parts], axis=0)
     for part in parts[1:]:
         out.rows += part.rows
         out.value += part.value

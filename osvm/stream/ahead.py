@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from osvm.stream.base import ParsedReader
 from osvm.stream.lines import PAD
@@ -51,7 +51,7 @@ class Ahead:
         )  # fmt: skip
         self._own = threading.local()
 
-    def over(self, blocks: Sequence[int]) -> Iterator[Parsed | None]:
+    def over(self, blocks: Any) -> Iterator[Parsed | None]:
         """What was parsed of each block, in this order; the threads end with the iterator."""
         tasks: deque[Future] = deque()
         starts = iter(range(0, len(blocks), BLOCKS))
@@ -71,7 +71,7 @@ class Ahead:
                     for task in tasks:
                         task.cancel()
 
-    def _parse_all(self, blocks: Sequence[int]) -> list[Parsed | None]:
+    def _parse_all(self, blocks: Any) -> list[Parsed | None]:
         return [self._parse(int(block)) for block in blocks]
 
     def _parse(self, block: int) -> Parsed | None:

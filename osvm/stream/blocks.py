@@ -215,10 +215,10 @@ class BlockReader(WrappedReader):
         inner = self.reader
         while True:
             if self._used and self._waiting is not None:
-                batch, self._waiting = self._waiting, None
+                parsed, self._waiting = self._waiting, None
                 self.first_row = self._block << 32
-                inner.n_rows += batch[0].shape[0]
-                return batch
+                inner.n_rows += parsed[0].shape[0]
+                return parsed
             if self._used:
                 self._read += inner.lines.offset - self._begin
                 self._block, self._used = -1, False
