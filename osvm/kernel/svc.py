@@ -243,10 +243,10 @@ class SVC(ClassifierMixin, FixedSetEstimator):
     def predict(self, X: Any) -> Array:
         """The label with most votes, or with the largest score; the first of equals."""
         with self._lock:
-            scores, pairs, classes = self._scores(X), self._machine.groups, self.classes_
             self._check_shape()
             if self.break_ties and self.decision_function_shape == "ovo":
                 raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+            scores, pairs, classes = self._scores(X), self._machine.groups, self.classes_
         if scores.shape[1] == 1:
             return classes[(scores[:, 0] > 0).astype(np.intp)]
         if pairs is not None:

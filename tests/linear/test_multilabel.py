@@ -291,7 +291,7 @@ def test_blocks_that_cannot_overflow_are_not_copied(loss):
         (["art"] * 300, "row 0 of Y is 'art'"),
         ([1] * 300, "row 0 of Y is 1"),
         ([()] * 300, "0 labels"),
-        (None, "collection of labels"),
+        (None, "requires y to be passed"),
         ("text", "collection of labels"),
         (SETS[:5], "300 rows and Y has 5"),
         (MEMBER[:5], "300 rows and Y has 5"),

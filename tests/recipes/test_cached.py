@@ -197,7 +197,7 @@ def test_weights_equal_to_a_larger_C(data):
         ({"solver": "ol_svm", "C": -1}, "C must be"),
         ({"solver": "perceptron", "C": 2.0}, "has no C"),
         ({"solver": "nonsense"}, "solver"),
-        ({"decision_function_shape": "ovo"}, "decision_function_shape"),
+        ({"decision_function_shape": "ovo", "multi_class": "ovr"}, "decision_function_shape"),
         ({"max_iter": 0}, "max_iter"),
         ({"cache_size": -1}, "cache_size"),
         ({"probability": "yes"}, "probability"),
