@@ -356,11 +356,10 @@ class _Collections:
         """
         import dask
 
-        fresh, params = plain(self), self.get_params(deep=False)
+        fresh, params = _with_schedule_of(plain(self), self), self.get_params(deep=False)
         if dask.is_dask_collection(X) or isinstance(X, list | tuple) or options:
             fit(fresh, X, y, sample_weight, **{"verbose": bool(params.get("verbose")), **options})
         else:
-            _with_schedule_of(fresh, self)
             weights = {} if sample_weight is None else {"sample_weight": sample_weight}
             fresh.fit(X, y, **weights)
         with self._lock.changing():
