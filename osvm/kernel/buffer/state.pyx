@@ -445,13 +445,15 @@ cdef class KernelState:
         cdef Py_ssize_t k, slot
         self.buf.store.n = self.buf.store.end = 0
         if engine_reserve(self.buf, n, len(fresh["values"]) if self.buf.store.sparse else 0
-                          ) != STATUS_OK or (m and engine_reserve_victims(self.buf) != STATUS_OK):
+                          ) != STATUS_OK:
             raise MemoryError("no memory for a kernel machine")
         for name in _LEARNER:
             setattr_(self, name, float(scalars[name]))
         self.buf.f.scale, self.buf.p, self.buf.q = scalars["a"], scalars["p"], scalars["q"]
         self.buf.f.sq_norm, self.buf.f.inner = scalars["sq_f"], scalars["pi"]
         self.buf.store.n, self.buf.head = n, scalars["head"]
+        if m and engine_reserve_victims(self.buf) != STATUS_OK:
+            raise MemoryError("no memory for a kernel machine")
         self.buf.f.births, self.buf.n_victims = scalars["births"], 0
         self.buf.clean_b = False
         self.buf.average = "average_from" in scalars
