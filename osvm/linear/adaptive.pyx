@@ -187,8 +187,6 @@ cdef class AdaptiveLoop(Learner):
             self.bank.groups[g].reg = step.step.reg
             self.bank.forgets |= step.step.forget < 1.0
 
-    # ------------------------------------------------------------------ figures
-
     @property
     def loss_sum(self):
         """Sum of the losses before the steps, of the group that answered, or of the first."""
@@ -235,8 +233,6 @@ cdef class AdaptiveLoop(Learner):
     @decay.setter
     def decay(self, double decay):
         self.judge.decay = decay
-
-    # ------------------------------------------------------------------ candidates
 
     cdef void compact(self, const weight_t *cells, weight_t *out, const Py_ssize_t *kept,
                       Py_ssize_t n_kept, int header) noexcept nogil:
@@ -330,8 +326,6 @@ cdef class AdaptiveLoop(Learner):
         for p in range(judge.n_predictors):
             if averaged and judge.is_tail[p] and judge.place[judge.group_of[p]] >= 0:
                 judge.chosen = p
-
-    # ------------------------------------------------------------------ a run of rows
 
     cdef int _learn(self, const Examples *examples, Py_ssize_t *at,
                     Py_ssize_t stop) noexcept nogil:
@@ -439,8 +433,6 @@ cdef class AdaptiveLoop(Learner):
     def pending_examples(self):
         return 0
 
-    # ------------------------------------------------------------------ reading
-
     cdef double _seen(self) noexcept nogil:
         return self.bank.seen
 
@@ -517,8 +509,6 @@ cdef class AdaptiveLoop(Learner):
             for i in range(start, stop):
                 rows_get(&X.rows, i, &row)
                 self._score_row(&row, averaged, NULL, &out[i, 0])
-
-    # ------------------------------------------------------------------ saving
 
     def get_state(self):
         """(scalars, arrays): everything learnt, for `set_state` of an equal learner."""
