@@ -1,9 +1,7 @@
 """The compiled half of `AdaptiveLearner`: its memory, its loop over rows, and its scores.
 
-Equations and the memory's layout are in adaptive_step.pxd, columns side by side in
-adaptive_bank.pxd, one example in adaptive_learn.pxd, candidates that compete in
-adaptive_judge.pxd; what is done with whole models (copies, states, more outputs) in
-adaptive_state.py.
+Equations and layout: adaptive_step.pxd; columns: adaptive_bank.pxd; one example:
+adaptive_learn.pxd; candidates: adaptive_judge.pxd; copies and states: adaptive_state.py.
 """
 import numpy as np
 
