@@ -1,9 +1,7 @@
 """The compiled half of `AdaptiveLearner`: its memory, its loop over rows, and its scores.
 
-Equations and the memory's layout are in adaptive_step.pxd, columns side by side in
-adaptive_bank.pxd, one example in adaptive_learn.pxd, candidates that compete in
-adaptive_judge.pxd; what is done with whole models (copies, states, more outputs) in
-adaptive_state.py.
+Equations and layout: adaptive_step.pxd; columns: adaptive_bank.pxd; one example:
+adaptive_learn.pxd; candidates: adaptive_judge.pxd; copies and states: adaptive_state.py.
 """
 import numpy as np
 
@@ -187,8 +185,6 @@ cdef class AdaptiveLoop(Learner):
             self.bank.groups[g].reg = step.step.reg
             self.bank.forgets |= step.step.forget < 1.0
 
-    # ------------------------------------------------------------------ figures
-
     @property
     def loss_sum(self):
         """Sum of the losses before the steps, of the group that answered, or of the first."""
@@ -235,8 +231,6 @@ cdef class AdaptiveLoop(Learner):
     @decay.setter
     def decay(self, double decay):
         self.judge.decay = decay
-
-    # ------------------------------------------------------------------ candidates
 
     cdef void compact(self, const weight_t *cells, weight_t *out, const Py_ssize_t *kept,
                       Py_ssize_t n_kept, int header) noexcept nogil:
@@ -330,8 +324,6 @@ cdef class AdaptiveLoop(Learner):
         for p in range(judge.n_predictors):
             if averaged and judge.is_tail[p] and judge.place[judge.group_of[p]] >= 0:
                 judge.chosen = p
-
-    # ------------------------------------------------------------------ a run of rows
 
     cdef int _learn(self, const Examples *examples, Py_ssize_t *at,
                     Py_ssize_t stop) noexcept nogil:
@@ -439,8 +431,6 @@ cdef class AdaptiveLoop(Learner):
     def pending_examples(self):
         return 0
 
-    # ------------------------------------------------------------------ reading
-
     cdef double _seen(self) noexcept nogil:
         return self.bank.seen
 
@@ -517,8 +507,6 @@ cdef class AdaptiveLoop(Learner):
             for i in range(start, stop):
                 rows_get(&X.rows, i, &row)
                 self._score_row(&row, averaged, NULL, &out[i, 0])
-
-    # ------------------------------------------------------------------ saving
 
     def get_state(self):
         """(scalars, arrays): everything learnt, for `set_state` of an equal learner."""

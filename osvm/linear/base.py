@@ -183,15 +183,20 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             raise interrupt
         if epochs is not None:
             epochs.close()
-        if not source.sparse:
-            warn_if_unequal(source, plan, stacklevel=3)
+        self._warn(learner, plan, data, before, figures)
+
+    @staticmethod
+    def _warn(learner: Any, plan: Plan, data: Examples, before: float, figures: Any) -> None:
+        """Of columns that differ too much, or of a fit that learnt nothing."""
+        if not data.X.sparse:
+            warn_if_unequal(data.X, plan, stacklevel=4)
         figure = (
             learner.loss_sum - figures[0]
             if plan.error_kind == "absolute"
             else learner.error_sum - figures[1]
         )
         warn_if_constant(
-            learner, plan, data, on_the_way=figure / (learner.seen - before), stacklevel=3
+            learner, plan, data, on_the_way=figure / (learner.seen - before), stacklevel=4
         )
 
     def _asks_for_no_passes(self) -> bool:

@@ -18,6 +18,7 @@ from osvm._input.rows import RowSource
 from osvm._input.scan import largest_magnitude
 from osvm.linear.dual import DualSolver
 from osvm.linear.examples import column_moments
+from osvm.linear.scaling import take
 
 __all__ = ["are_few", "solve_few"]
 
@@ -31,7 +32,10 @@ _VISITS = 2000  # from which the sigmoids of `probability` are learnt
 
 def are_few(X: Any) -> bool:
     """Whether these rows are few, and columns alike."""
-    if not isinstance(X, RowSource) or X.n_rows > MOST_ROWS or largest_magnitude(X) > LARGEST:
+    if X.n_rows > MOST_ROWS:
+        return False
+    X = _rows(X)
+    if largest_magnitude(X) > LARGEST:
         return False
     if X.sparse:
         return True
@@ -42,8 +46,14 @@ def are_few(X: Any) -> bool:
     return len(sizes) > 0 and float(sizes.max()) <= MOST_RATIO * float(sizes.min())
 
 
+def _rows(X: Any) -> RowSource:
+    """All rows, scaled where their columns are to be."""
+    return X if isinstance(X, RowSource) else take(X, np.arange(X.n_rows), renumber=False)[0]
+
+
 def solve_few(learner: Any, data: Any, seed: int, platt: Any = None) -> None:
     """Put the optimum in the place of the learner's weights, and learn its sigmoids."""
+    X = _rows(data.X)
     solver = DualSolver(
         learner.n_features,
         learner.n_out,
@@ -54,14 +64,14 @@ def solve_few(learner: Any, data: Any, seed: int, platt: Any = None) -> None:
         intercept_scaling=1.0,
         seed=seed,
     )
-    solver.fit(data.X, data.targets, data.weight, tol=_TOL, max_epochs=_MOST_EPOCHS)
+    solver.fit(X, data.targets, data.weight, tol=_TOL, max_epochs=_MOST_EPOCHS)
     weights = np.atleast_2d(solver.weights.array())
     if not (np.isfinite(weights).all() and np.isfinite(solver.intercept).all()):
         return
     learner.set_weights(weights, solver.intercept)
     if platt is not None:
         scores = np.empty((data.X.n_rows, learner.n_out))
-        learner.decide(data.X, scores)
+        learner.decide(X, scores)
         platt.state[:] = type(platt)(learner.n_out).state
         for _ in range(_VISITS // data.X.n_rows):
             platt.learn(scores, data.targets)
