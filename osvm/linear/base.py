@@ -200,10 +200,9 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         )
 
     def _asks_for_no_passes(self) -> bool:
-        """Whether nothing was asked for that counts, watches or scales what is passed over."""
-        watched = self.callback is not None or hasattr(self, "_skl_callbacks")
-        asked = watched or self.record or self.verbose or self.normalize
-        return self.epochs is None and not asked
+        """Whether nothing was asked for that counts, follows or normalizes the passes."""
+        followed = self.callback is not None or hasattr(self, "_skl_callbacks")
+        return self.epochs is None and not followed and not self.normalize
 
     def _moment(self, X: Any, source: Any, *parts: Any) -> dict[str, Any]:
         """Fitted attributes in the middle of a fit, with copies of what goes on changing."""

@@ -79,7 +79,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     epochs : int, optional
         Passes over the data in `fit`, at most: `tol` and `callback` may end it sooner.  5 by
         default; with "auto" two, and more where there are fewer than 10,000 rows, which end
-        at a pass without a loss.
+        at a pass without a loss.  At most 500 rows whose columns are alike in size are solved
+        by "auto" instead, as :class:`~osvm.LinearSVC` does it (squared hinge, C = 1), unless
+        `epochs`, `callback` or `normalize` is given.
     tol : float, optional
         Stop `fit` when two epochs in a row lower the objective by less than this
         fraction.  The objective is the true one, which costs a pass.
