@@ -77,7 +77,7 @@ def test_every_registered_schedule_is_tested():
 
 def test_kinds_are_those_of_the_header():
     text = (ROOT / "osvm" / "core" / "step.pxd").read_text()
-    enum = text.split("cdef enum StepKind:")[1].split("cdef struct")[0]
+    enum = text.split("cdef enum StepKind:")[1].split("cdef enum")[0]
     numbers = {name.lower(): int(n) for name, n in re.findall(r"STEP_(\w+) = (\d+)", enum)}
     assert numbers.pop("smd_coordinate") == schedules.SMD(1.0, per_coordinate=True).spec().kind
     kinds = {schedule.name: schedule.kind for schedule, _ in CASES}

@@ -71,7 +71,7 @@ class LabelModels:
     def fit(
         cls,
         plan: Plan,
-        source: RowSource,
+        X: RowSource | ScaledRows,
         sets: Sets,
         n_labels: int,
         dtype: Any,
@@ -81,24 +81,21 @@ class LabelModels:
         epochs: int,
         shuffle: bool | str,
         rng: np.random.Generator,
-        scale: str | None = None,
     ) -> LabelModels:
         """Passes over all rows, with a first step size that each label has tried out."""
-        n = source.n_rows
-        scaling = Scaling.of(scale, source)
-        X = scaled(source, scaling, fresh=True)
+        n = X.n_rows
         first = np.append(sets[1], -1)[sets[0][:-1]]
         shuffle = resolve_shuffle(shuffle, np.where(np.diff(sets[0]) > 0, first, -1) + 1)
         order = visiting_order(n, shuffle, rng)
         counts = np.bincount(sets[1], minlength=n_labels)
         plans = tried_plans(plan, X, sets, counts, dtype, weight, class_weight, epochs)
-        block = _block(plans, ScaledMatrix(source.n_features, n_labels, dtype, plan.radius > 0))
+        block = _block(plans, ScaledMatrix(X.n_features, n_labels, dtype, plan.radius > 0))
         for epoch in range(epochs):
             if epoch > 0:
                 order = visiting_order(n, shuffle, rng)
             _run(block, X, sets, order, weight=weight, class_weight=class_weight)
         balances = [RunningBalance([n - count, count]) for count in counts.tolist()]
-        return cls(plans, block, balances, rng, scaling)
+        return cls(plans, block, balances, rng, getattr(X, "scaling", None))
 
     @classmethod
     def empty(cls, plan: Plan, n_features: int, n_labels: int, dtype: Any) -> LabelModels:

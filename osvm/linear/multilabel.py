@@ -34,7 +34,7 @@ from osvm._input.schema import ArrayField, Field, Schema, check_list
 from osvm.linear.classifier import LinearClassifier
 from osvm.linear.label_models import LabelModels, in_one_pass
 from osvm.linear.plan import one_setting, resolve_plan
-from osvm.linear.scaling import Scaling
+from osvm.linear.scaling import Scaling, scaled
 from osvm.linear.state import PlanParams
 
 __all__ = ["MultilabelClassifier"]
@@ -200,7 +200,7 @@ epochs, tol, shuffle, random_state, probability
                 factors[:, k] = resolve_class_weight(self.class_weight, _BINARY, y, weight)
         return LabelModels.fit(
             resolve_plan(self._new_inner(), source.n_rows),
-            source,
+            scaled(source, Scaling.of(self.scale, source), fresh=True),
             (sets.ends, np.ascontiguousarray(codes, np.int32)),
             n_labels,
             LinearClassifier._weight_dtype(rows),
@@ -209,7 +209,6 @@ epochs, tol, shuffle, random_state, probability
             epochs=self.epochs,
             shuffle=self.shuffle,
             rng=make_generator(self.random_state),
-            scale=self.scale,
         )
 
     def _fit_apart(self, rows: Any, member: Any, sample_weight: Any) -> list[LinearClassifier]:

@@ -74,7 +74,7 @@ def test_csv_agrees_with_the_csv_module(tmp_path):
         reader.seek(place)
         assert [b[1].tolist() for b in reader] == third
     reader.lines.buffer = bytearray(64)  # records longer than what is read at a time
-    reader.lines._clear(0)
+    reader.lines.stand_at(0)
     reader.rewind()
     assert np.concatenate([y for _, y in reader]).tolist() == y.tolist()
 
