@@ -83,7 +83,8 @@ class Benchmark(Directive):
                 out.append(nodes.paragraph(text=table["note"]))
         if "no-plots" not in self.options:
             for name in found["plots"]:
-                uri = Path("..", "asv_bench", "papers", "results", name).as_posix()
+                up = [".."] * (1 + environment.docname.count("/"))  # from the page's folder
+                uri = Path(*up, "asv_bench", "papers", "results", name).as_posix()
                 out.append(nodes.image(uri=uri, alt=f"{found['title']}: {name}"))
         small = nodes.paragraph(classes=["benchmark-machine"])
         small += nodes.emphasis(text=say_where(found))
