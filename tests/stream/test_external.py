@@ -84,8 +84,8 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
 
     peak(1000)  # imports
     small, large = peak(40_000), peak(160_000)
-    assert large < 1.2 * small
-    assert large < 3e6
+    assert large < 2 * small  # of four times the rows; the sizes of the pieces are random
+    assert large < 2e6
 
 
 # --------------------------------------------------------------------- the command
