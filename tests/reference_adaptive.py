@@ -246,7 +246,9 @@ class Auto:
                 self.chosen = int(np.nanargmin(self.E))
             self.wrong.append(wrong)
             self.cs.append(c)
-        if self.t >= 256 and self.t & (self.t - 1) == 0:
+        if self.t == 512:
+            self.wrong, self.cs = [], []
+        if self.t >= 1024 and self.t & (self.t - 1) == 0:
             self.drop()
 
     def drop(self):

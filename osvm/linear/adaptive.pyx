@@ -389,7 +389,7 @@ cdef class AdaptiveLoop(Learner):
                             self.settle()
                             self.restart_average(False)
                         v = <weight_t *> m.at + m.header
-                    elif is_due(m):
+                    elif m.seen > self.decided_at and is_due(m):
                         alive = self.judge.alive & ~losers(&self.judge, m)
                         if alive != self.judge.alive:
                             with gil:

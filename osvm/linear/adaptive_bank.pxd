@@ -200,8 +200,8 @@ cdef inline void fetch(Bank *m, const Row *x, const weight_t *v) noexcept nogil:
         prefetch_cells(<const int64_t *> x.indices, x.count, <const char *> v, stride, size)
 
 
-cdef inline void score_all(Bank *m, double *f, const weight_t *v) noexcept nogil:
-    """Scores of all columns from the entries, before the features' sizes grow."""
+cdef inline void score_all(Bank *m, double *f, const weight_t *v, bint grow) noexcept nogil:
+    """Scores of all columns from the entries; `grow`: as if the features' sizes had grown."""
     cdef Py_ssize_t i, g, k, K = m.K
     cdef const Group *group
     cdef const Entries *row = &m.entries
@@ -217,7 +217,7 @@ cdef inline void score_all(Bank *m, double *f, const weight_t *v) noexcept nogil
                 total = 0.0
                 for i in range(row.n):
                     a = 0.0
-                    if group.step.flags & STEP_ADAPTIVE_NORMALIZED:
+                    if grow and group.step.flags & STEP_ADAPTIVE_NORMALIZED:
                         a = size_ratio(x[i], v[row.at[i] - 1])
                     total += x[i] * read_cell(m, group, k, v + row.at[i], False,
                                               e / a if grows(a) else e)
@@ -225,8 +225,7 @@ cdef inline void score_all(Bank *m, double *f, const weight_t *v) noexcept nogil
         else:
             for k in range(g * m.n_out, (g + 1) * m.n_out):
                 f[k] = group.scale * work[k]
-    if m.header:
-        # as if the sizes had grown already
+    if m.header and grow:
         for i in range(row.n):
             a = size_ratio(x[i], v[row.at[i] - 1])
             if grows(a):
@@ -241,7 +240,7 @@ cdef inline void score_all(Bank *m, double *f, const weight_t *v) noexcept nogil
         f[k] += m.b[k]
 
 
-cdef inline void score_means(Bank *m, double *f, const weight_t *v) noexcept nogil:
+cdef inline void score_means(Bank *m, double *f, const weight_t *v, bint grow) noexcept nogil:
     """The same for the averages, after `score_all`; the last iterates before there are any."""
     cdef Py_ssize_t i, g, k, K = m.K, o = PLANE_U + m.older
     cdef const Group *group
@@ -259,7 +258,7 @@ cdef inline void score_means(Bank *m, double *f, const weight_t *v) noexcept nog
         group = &m.groups[g]
         for k in range(g * m.n_out, (g + 1) * m.n_out):
             f[k] = (group.sums[m.older] * raw[k] - work[k] + m.b[o * K + k]) / count
-    if not m.header:
+    if not (m.header and grow):
         return
     for i in range(row.n):
         a = size_ratio(x[i], v[row.at[i] - 1])

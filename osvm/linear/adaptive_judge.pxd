@@ -5,9 +5,10 @@
 #
 #     E_p <- decay E_p + c e_p                   the predictor of least E answers
 #
-# and after 256, 512, 1024, ... examples, by the counts since the last look, a group is dropped
-# whose best predictor errs more than the best of all, by 3 standard deviations of the
-# difference: sum c (e_p - e_best) > 3 sqrt(sum c^2 [e_p != e_best]).
+# and after 1024, 2048, ... examples, by those of the second half, a group is dropped whose best
+# predictor errs more than the best of all, by 3 standard deviations of the difference:
+# sum c (e_p - e_best) > 3 sqrt(sum c^2 [e_p != e_best]).  The first 512 do not count: small steps
+# err more at first, and less in the end.
 from libc.math cimport sqrt
 from libc.stdint cimport int64_t
 
@@ -16,7 +17,7 @@ from osvm.core.loss cimport loss_value_xi
 from osvm.core.mloss cimport mloss_value_xi
 
 cdef enum:
-    FIRST_LOOK = 256        # examples before the first look at losing candidates
+    FIRST_LOOK = 1024       # examples before the first look at losing candidates
     LAST = 1                # predictors of a candidate: its last iterate,
     TAIL = 2                # its tail average
     MOST_PREDICTORS = 10
@@ -93,9 +94,9 @@ cdef inline void forget_errors(Judge *judge) noexcept nogil:
 
 
 cdef inline bint is_due(const Bank *m) noexcept nogil:
-    """Whether it is time to look for losers."""
+    """Whether it is time to look for losers, or, the first time, to begin counting."""
     cdef int64_t n = <int64_t> m.seen
-    return m.n_groups > 1 and n >= FIRST_LOOK and n & (n - 1) == 0
+    return m.n_groups > 1 and 2 * n >= FIRST_LOOK and n & (n - 1) == 0
 
 
 cdef inline double sum_outcomes(const Judge *judge, Py_ssize_t among, Py_ssize_t but,
@@ -110,7 +111,7 @@ cdef inline double sum_outcomes(const Judge *judge, Py_ssize_t among, Py_ssize_t
 
 
 cdef inline int losers(Judge *judge, const Bank *m) noexcept nogil:
-    """Bits of the candidates to drop, by the outcomes since the last look."""
+    """Bits of the candidates to drop, by the outcomes since the last look, which begin anew."""
     cdef double errors[MOST_PREDICTORS]
     cdef int p, best = -1, dropped = 0, own
     cdef Py_ssize_t g, n
@@ -125,8 +126,8 @@ cdef inline int losers(Judge *judge, const Bank *m) noexcept nogil:
         for p in range(judge.n_predictors):
             if judge.place[judge.group_of[p]] == g and (own < 0 or errors[p] < errors[own]):
                 own = p
-        if errors[own] - errors[best] > 3.0 * sqrt(sum_outcomes(judge, 1 << own, 1 << best,
-                                                                True)):
+        if m.seen >= FIRST_LOOK and errors[own] - errors[best] > 3.0 * sqrt(
+                sum_outcomes(judge, 1 << own, 1 << best, True)):
             dropped |= 1 << judge.group_of[own]
     for n in range(2 << judge.n_predictors):
         judge.outcomes[n] = 0.0

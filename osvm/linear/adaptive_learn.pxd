@@ -266,9 +266,9 @@ cdef inline int learn_row(Bank *m, const Row *row, const Row *later, double targ
         unpacked = True
         if later != NULL and K > 1:
             fetch(m, later, v)
-        score_all(m, m.f, v)
+        score_all(m, m.f, v, c > 0.0)
         if m.judging:
-            score_means(m, m.fa, v)
+            score_means(m, m.fa, v, c > 0.0)
     for g in range(m.n_groups):
         k = g * m.n_out
         if m.n_out == 1:

@@ -31,11 +31,11 @@ def assert_same_state(one, two):
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("scales", [False, True])
 def test_competition_follows_the_equations(K, scales, weighted):
-    X, y = make_problem(600, K=K, scales=scales, seed=3)
-    weight = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], 600) if weighted else None
+    X, y = make_problem(1050, K=K, scales=scales, seed=3)
+    weight = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], 1050) if weighted else None
     model = osvm.LinearClassifier()
     naive = reference.Auto(8, 1 if K == 2 else K, Auto().decay)
-    for i in range(600):
+    for i in range(1050):
         part = slice(i, i + 1)
         model.partial_fit(
             sp.csr_matrix(X[part]), y[part], classes=range(K) if i == 0 else None,
@@ -336,3 +336,13 @@ def test_drift_is_followed_as_by_meta_descent():
         for step in ("auto", "smd")
     ]
     assert errors[0] < errors[1] + 0.005
+
+
+def test_a_setting_that_begins_slowly_is_not_dropped():
+    X, y, X_test, y_test = osvm.datasets.make_rcv1_like(40_000, 10_000, random_state=0)
+    p = np.random.default_rng(0).permutation(len(y))
+    X, y = X[p], y[p]
+    slow = osvm.LinearClassifier(schedule=osvm.schedules.Adaptive(eta0=0.1), random_state=0)
+    least = slow.partial_fit(X, y).score(X_test, y_test) - 0.005
+    assert osvm.LinearClassifier(random_state=0).partial_fit(X, y).score(X_test, y_test) > least
+    assert osvm.LinearClassifier(random_state=0).fit(X, y).score(X_test, y_test) > least
