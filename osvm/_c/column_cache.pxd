@@ -27,6 +27,30 @@ cdef extern from "../_c/columns.h" nogil:
 cdef enum:
     NEAR_MB = 48      # memory at most for columns that are cheap to compute again
 
+cdef extern from *:
+    """
+    /* Columns are written once and read often: large pages take a tenth of the faults. */
+    #if defined(__linux__)
+    #include <stdlib.h>
+    #include <sys/mman.h>
+    static void *osvm_large_memory(size_t bytes) {
+        const size_t page = (size_t)1 << 21;
+        void *memory = NULL;
+        if (bytes < 2 * page) return malloc(bytes);
+        if (posix_memalign(&memory, page, bytes)) return NULL;
+    #ifdef MADV_HUGEPAGE
+        (void)madvise(memory, bytes, MADV_HUGEPAGE); /* a hint: refusal costs time only */
+    #endif
+        return memory;
+    }
+    #else
+    #include <stdlib.h>
+    #define osvm_large_memory(bytes) malloc(bytes)
+    #endif
+    """
+    void *osvm_large_memory(size_t bytes) nogil
+
+
 cdef inline void cache_free(ColumnCache *cache) noexcept nogil:
     free(cache.store)
     free(cache.slot_of)
@@ -53,7 +77,7 @@ cdef inline int cache_init(ColumnCache *cache, Py_ssize_t n, bint wide, bint nea
     if slots < MAX_BLOCK:
         slots = MAX_BLOCK
     cache.n_slots = slots = slots if slots < n else n
-    cache.store = <char *> malloc(slots * n * size + 1)
+    cache.store = <char *> osvm_large_memory(slots * n * size + 1)
     cache.slot_of = <Py_ssize_t *> malloc(n * sizeof(Py_ssize_t) + 1)
     cache.col_of = <Py_ssize_t *> malloc(slots * sizeof(Py_ssize_t) + 1)
     cache.length = <Py_ssize_t *> malloc(slots * sizeof(Py_ssize_t) + 1)
