@@ -18,9 +18,10 @@ from osvm.cli.estimators import given_parameters
 from osvm.cli.inputs import known_columns
 from osvm.cli.report import Report, say
 from osvm.stream import BlockReader, ShuffledReader
+from osvm.stream.batches import cut_rows
 from osvm.stream.blocks import can_visit_blocks
 from osvm.stream.hold_out import HoldOutReader
-from osvm.stream.progressive import _cut, running_totals
+from osvm.stream.progressive import running_totals
 
 HOLD_OUT = 10  # one row in so many is never learnt, with several passes
 CHECKPOINT = 100_000  # examples between two checkpoints of a resumed run
@@ -162,7 +163,7 @@ class StreamedRun:
             stop = rows
             if report.table:
                 stop = min(rows, start + max(1, report.next_at - report.examples))
-            X, y, *weight = _cut(batch, start, stop)
+            X, y, *weight = cut_rows(batch, start, stop)
             options: dict[str, Any] = {}
             if weight:
                 options["sample_weight"] = weight[0]

@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 __all__ = ["interior_point"]
 
@@ -132,6 +131,8 @@ class _Point:
 
     def factorize(self) -> None:
         """The equations of this point, scaled to a diagonal of ones."""
+        from scipy.linalg import cho_factor  # slow to load, and few fits come here
+
         self.weight = 1.0 / (self.s / self.alpha + self.t / self.v + self.curved)
         gram = self.A.gram(self.weight)
         diagonal = np.diag_indices(len(gram))
@@ -145,6 +146,8 @@ class _Point:
 
     def newton(self, to_s: Any, to_t: Any) -> tuple[Array, Array, Array, Array]:
         """The step whose first-order effect is s alpha += to_s, t v += to_t."""
+        from scipy.linalg import cho_solve
+
         rhs = to_s / self.alpha - to_t / self.v - self.off_slope
         side = self.A.transposed_times(self.weight * rhs) - self.off_w
         du = self.scale * cho_solve(self.factor, self.scale * side, check_finite=False)
@@ -167,7 +170,7 @@ class _Point:
         """Predictor and corrector; False where rounding errors allow no further step."""
         try:
             self.factorize()
-        except LinAlgError:
+        except np.linalg.LinAlgError:
             return False
         alpha, s, t, v = self.alpha, self.s, self.t, self.v
         da, du, ds, dt = self.newton(-s * alpha, -t * v)

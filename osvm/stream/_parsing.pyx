@@ -129,6 +129,52 @@ cdef class CsrBuilder:
         return values, indices, indptr if n > 2 ** 31 - 1 else indptr.astype(np.int32)
 
 
+def gather(parts, const int64_t[::1] order):
+    """Rows `order` of CSR matrices one below the other: (values, indices, row pointers).
+
+    `parts` are (values, indices, indptr); all values have one type, and so have all indices.
+    """
+    cdef Py_ssize_t n_parts = len(parts)
+    cdef Py_ssize_t n = order.shape[0]
+    cdef Py_ssize_t k, row
+    cdef int64_t count
+    lengths = [np.diff(indptr) for _, _, indptr in parts]
+    for (values, indices, indptr), part_lengths in zip(parts, lengths):
+        if (indptr[0] < 0 or part_lengths.min(initial=0) < 0
+                or indptr[len(part_lengths)] > min(len(values), len(indices))):
+            raise ValueError("gather: the row pointers of a part do not fit its values")
+    cdef int64_t[::1] part_of = np.repeat(np.arange(n_parts), [len(one) for one in lengths])
+    cdef int64_t[::1] begins = np.concatenate(
+        [indptr[:len(one)] for (_, _, indptr), one in zip(parts, lengths)]).astype(np.int64)
+    cdef int64_t[::1] counts = np.concatenate(lengths).astype(np.int64)
+    if n and not 0 <= np.min(order) <= np.max(order) < len(counts):
+        raise IndexError("gather: there is no such row")
+    indptr = np.zeros(n + 1, np.int64)
+    np.cumsum(np.asarray(counts)[order], out=indptr[1:])
+    cdef int64_t[::1] ends = indptr
+    made = []
+    cdef int64_t[::1] sources = np.empty(n_parts, np.int64)
+    cdef char *target
+    cdef Py_ssize_t size
+    for which in range(2):
+        arrays = [np.ascontiguousarray(part[which]) for part in parts]
+        out = np.empty(ends[n], arrays[0].dtype)
+        if any(array.dtype != out.dtype for array in arrays):
+            raise TypeError("gather: the parts differ in their types")
+        made.append(out)
+        size = out.itemsize
+        for k in range(n_parts):
+            sources[k] = arrays[k].ctypes.data
+        target = <char *> <size_t> out.ctypes.data
+        with nogil:
+            for k in range(n):
+                row = order[k]
+                count = counts[row] * size
+                memcpy(target, <char *> <size_t> sources[part_of[row]] + begins[row] * size, count)
+                target += count
+    return made[0], made[1], indptr
+
+
 # ------------------------------------------------------------------ records
 
 cdef enum Refusal:

@@ -24,7 +24,7 @@ from scipy.sparse import csr_array
 
 from osvm._input.parameters import make_generator
 from osvm.stream.base import Reader, WrappedReader
-from osvm.stream.shuffle import join_batches, take_rows
+from osvm.stream.batches import cut_rows, gather_rows
 
 AGAIN = 16  # buckets of a bucket that is too large,
 DEEPEST = 4  # so often; what is still too large are long rows
@@ -108,13 +108,14 @@ class ExternalShuffle(WrappedReader):
 
     def _write(self, waiting: list[tuple], prefix: str, buckets: int) -> None:
         """Append the rows to the files of their buckets; `waiting` is emptied."""
-        rows = join_batches(waiting)
-        drawn = self._generator.integers(buckets, size=rows[0].shape[0])
+        drawn = self._generator.integers(buckets, size=sum(batch[0].shape[0] for batch in waiting))
         order = np.argsort(drawn, kind="stable")
         ends = np.searchsorted(drawn[order], np.arange(buckets + 1)).tolist()
+        rows = gather_rows(waiting, order)
+        waiting.clear()
         for k in range(buckets):
             if ends[k] < ends[k + 1]:
-                part, name = take_rows(rows, order[ends[k] : ends[k + 1]]), f"{prefix}{k}"
+                part, name = cut_rows(rows, ends[k], ends[k + 1]), f"{prefix}{k}"
                 self._sizes[name] += _size(part)
                 with open(self._path(name), "ab") as file:
                     _save(file, part)
@@ -133,11 +134,13 @@ class ExternalShuffle(WrappedReader):
                 yield from self._gather(f"{name}-{k}")
             return
         with open(path, "rb") as file:
-            rows = join_batches(list(self._chunks(file)))
+            chunks = list(self._chunks(file))
         os.unlink(path)
-        order = self._generator.permutation(rows[0].shape[0])
-        for start in range(0, len(order), self.batch_size):
-            yield take_rows(rows, order[start : start + self.batch_size])
+        n_rows = sum(chunk[0].shape[0] for chunk in chunks)
+        rows = gather_rows(chunks, self._generator.permutation(n_rows))
+        chunks.clear()
+        for start in range(0, n_rows, self.batch_size):
+            yield cut_rows(rows, start, min(start + self.batch_size, n_rows))
 
     def _chunks(self, file: Any) -> Iterator[tuple]:
         end = os.fstat(file.fileno()).st_size

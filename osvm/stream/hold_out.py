@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from osvm.stream.base import Reader, WrappedReader
-from osvm.stream.shuffle import take_rows
+from osvm.stream.batches import gather_rows
 
 
 class HoldOutReader(WrappedReader):
@@ -38,9 +38,9 @@ class HoldOutReader(WrappedReader):
             numbers = (self.reader.first_row + np.arange(batch[0].shape[0])) % self.period
             left_out = numbers == self.period - 1
             if left_out.any():
-                self.held_out(take_rows(batch, np.flatnonzero(left_out)), self._pass)
+                self.held_out(gather_rows([batch], np.flatnonzero(left_out)), self._pass)
             if not left_out.all():
-                return take_rows(batch, np.flatnonzero(~left_out))
+                return gather_rows([batch], np.flatnonzero(~left_out))
 
     def rewind(self) -> None:
         """Start the next pass."""

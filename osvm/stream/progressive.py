@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from osvm.stream.batches import cut_rows
 from osvm.stream.iterables import as_reader
 from osvm.stream.metrics import Metric, get_metric, losses_of
 
@@ -231,7 +232,7 @@ class _Run:
                 rows = min(rows, limit - self.n)
             while start < rows:
                 stop = min(rows, start + self._step())
-                self._take(_cut(batch, start, stop))
+                self._take(cut_rows(batch, start, stop))
                 start = stop
             if limit is not None and self.n >= limit:
                 break
@@ -285,8 +286,8 @@ class _Run:
             rows = batch[0].shape[0]
             extra = self.n_waiting - keep
             if rows > extra:
-                self.waiting.appendleft(_cut(batch, extra, rows))
-                batch, rows = _cut(batch, 0, extra), extra
+                self.waiting.appendleft(cut_rows(batch, extra, rows))
+                batch, rows = cut_rows(batch, 0, extra), extra
             self.n_waiting -= rows
             self._learn(batch)
 
@@ -380,10 +381,3 @@ class _Run:
             return float(metric.of(y, guess))
         except ValueError:  # undefined on this window, for example a single class
             return float("nan")
-
-
-def _cut(batch: tuple, start: int, stop: int) -> tuple:
-    """Rows start to stop of a batch."""
-    if start == 0 and stop == batch[0].shape[0]:
-        return batch
-    return tuple(None if part is None else part[start:stop] for part in batch)

@@ -14,10 +14,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from osvm._input.parameters import generator_state, make_generator, restore_generator
 from osvm.stream.base import WrappedReader, check_batch_size
+from osvm.stream.batches import cut_rows, gather_rows
 from osvm.stream.iterables import as_reader
 
 
@@ -73,7 +74,7 @@ class ShuffledReader(WrappedReader):
     def _mix(self) -> bool:
         """Fill the reservoir and put it in random order; False when nothing is left."""
         if self._mixed is not None:
-            rest = take_rows(self._mixed, slice(self._give, None))
+            rest = cut_rows(self._mixed, self._give, self._mixed[0].shape[0])
             self._parts, self._waiting = [rest], rest[0].shape[0]
             self._mixed = None
         values = sum(_count(part[0]) for part in self._parts)
@@ -89,8 +90,7 @@ class ShuffledReader(WrappedReader):
             return False
         rows, parts = self._waiting, self._parts
         self._parts, self._waiting = [], 0
-        order = self._generator.permutation(rows)
-        self._mixed = take_rows(join_batches(parts), order)
+        self._mixed = gather_rows(parts, self._generator.permutation(rows))
         self._next = 0
         self._give = rows if self._dry else max(1, rows // 2)
         return True
@@ -100,7 +100,7 @@ class ShuffledReader(WrappedReader):
             return None
         assert self._mixed is not None
         stop = min(self._next + self.batch_size, self._give)
-        batch = take_rows(self._mixed, slice(self._next, stop))
+        batch = cut_rows(self._mixed, self._next, stop)
         self._next = stop
         return batch
 
@@ -117,7 +117,7 @@ class ShuffledReader(WrappedReader):
             "generator": generator_state(self._generator),
         }
         if self._mixed is not None:
-            held = take_rows(self._mixed, slice(self._next, None))
+            held = cut_rows(self._mixed, self._next, self._mixed[0].shape[0])
             X = csr_array(held[0])
             arrays.update(values=X.data, indices=X.indices, indptr=X.indptr)
             scalars["columns"] = len(held) - 1
@@ -144,33 +144,3 @@ class ShuffledReader(WrappedReader):
 
 def _count(X: Any) -> int:
     return int(X.nnz if hasattr(X, "nnz") else X.size)
-
-
-def take_rows(batch: tuple, rows: Any) -> tuple:
-    """Some rows of every part of a batch."""
-    return tuple(
-        part if part is None else [part[k] for k in _numbers(rows, len(part))]
-        if isinstance(part, list) else part[rows]
-        for part in batch
-    )  # fmt: skip
-
-
-def _numbers(rows: Any, n: int) -> Any:
-    return range(*rows.indices(n)) if isinstance(rows, slice) else rows
-
-
-def join_batches(parts: list[tuple]) -> tuple:
-    """Batches one after the other; `parts` is emptied."""
-    if len(parts) == 1:
-        return parts.pop()
-    X = vstack([part[0] for part in parts], format="csr")
-    out: list[Any] = [X]
-    for column in zip(*(part[1:] for part in parts)):
-        if column[0] is None:
-            out.append(None)
-        elif isinstance(column[0], list):
-            out.append([item for part in column for item in part])
-        else:
-            out.append(np.concatenate(column))
-    parts.clear()
-    return tuple(out)

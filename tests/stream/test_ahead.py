@@ -62,8 +62,8 @@ def test_most_blocks_are_parsed_by_threads(tmp_path, suffix, monkeypatch):
     path.write_text("".join(f"{k % 2} {bar}1:{k}\n" for k in range(3000)))
     parse, answers = Ahead._parse, []
 
-    def counted(self, block):
-        answers.append(parse(self, block))
+    def counted(self, own, block):
+        answers.append(parse(self, own, block))
         return answers[-1]
 
     monkeypatch.setattr(Ahead, "_parse", counted)
@@ -73,15 +73,21 @@ def test_most_blocks_are_parsed_by_threads(tmp_path, suffix, monkeypatch):
     assert None not in answers
 
 
-def test_few_blocks_wait(tmp_path, monkeypatch):
+@pytest.mark.parametrize("waiting", [1, 3000])
+def test_few_blocks_wait(tmp_path, monkeypatch, waiting):
     path = tmp_path / "a.svm"
     path.write_text("1 1:1\n" * 20_000)
     parse, done = Ahead._parse, []
-    monkeypatch.setattr(Ahead, "_parse", lambda self, k: (done.append(k), parse(self, k))[1])
+    monkeypatch.setattr(
+        Ahead, "_parse", lambda self, own, k: (done.append(k), parse(self, own, k))[1]
+    )
+    monkeypatch.setattr("osvm.stream.ahead.WAITING", waiting)
     reader = opened(path, 2, 100)
-    next(reader)
+    for _ in range(20):
+        next(reader)
     reader.close()  # cancels what nobody will take
-    assert len(done) <= 2 * 2 * 8
+    per_task = 8 * 16 * 2  # blocks of 16 rows and as many values
+    assert len(done) <= 20 + 8 * (1 + max(4, waiting // per_task))
 
 
 def test_a_malformed_line_stops_where_one_thread_does(tmp_path):
