@@ -16,6 +16,9 @@ not grow with the number of blocks.
 The hinge has no gradient at the margin; it is replaced by its quadratic smoothing over a width of
 `SMOOTHING`, whose minimum is within `SMOOTHING`/2 of the hinge's, and a warning says so.
 
+Messages have the model's own type.  Points are rounded to it before they are asked for, so that a
+float32 model loses nothing, and sums are made in float64 and rounded when they are sent.
+
 Invariants
 - rows are added up in their order, blocks in the tree's: the same bits on any engine;
 - the state between rounds is in the checkpoint, so that a run goes on bit for bit.
@@ -24,7 +27,7 @@ Invariants
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -80,8 +83,8 @@ class Problem:
     loss: Any
     classes: Any  # array of labels, or None in regression
     factors: Array | None  # of the classes
-    W: Array  # outputs x columns
-    b: Array
+    W: Array  # outputs x columns, of the type that messages have
+    b: Array  # float64
     with_squares: bool = False
 
 
@@ -95,16 +98,28 @@ class Sums:
     b: Array
     squares: Array | None = None  # of each column
 
+    def rounded(self, dtype: Any) -> Sums:
+        """As they are sent: what has the model's size in the model's type."""
+        squares = None if self.squares is None else _rounded(self.squares, dtype)
+        return Sums(self.rows, self.value, _rounded(self.W, dtype), self.b, squares)
+
+
+def _rounded(array: Array, dtype: Any) -> Array:
+    """A sum beyond the type's range becomes its largest number: steps stay finite."""
+    largest = np.finfo(dtype).max
+    return np.clip(array, -largest, largest).astype(dtype)
+
 
 def gradient(number: int, block: Any, problem: Problem) -> Sums:
     """The sums of one block."""
-    sums = Sums(0, 0.0, np.zeros_like(problem.W), np.zeros_like(problem.b))
+    sums = Sums(0, 0.0, np.zeros(problem.W.shape), np.zeros_like(problem.b))
     if problem.with_squares:
         sums.squares = np.zeros(problem.W.shape[1])
+    exact = replace(problem, W=problem.W.astype(np.float64))
     with naming(number):
         for X, y, weight in chunks(block):
-            _add(sums, problem, X, y, weight)
-    return sums
+            _add(sums, exact, X, y, weight)
+    return sums.rounded(problem.W.dtype)
 
 
 def _add(sums: Sums, problem: Problem, X: Any, y: Any, weight: Any) -> None:
@@ -155,15 +170,16 @@ def _losses(loss: Any, targets: Array, scores: Array) -> tuple[Array, Array]:
 
 def fold_sums(parts: list[Sums], problem: Any = None) -> Sums:
     """The sums of several blocks."""
-    out = Sums(parts[0].rows, parts[0].value, parts[0].W.copy(), parts[0].b.copy())
-    if parts[0].squares is not None:
-        out.squares = np.sum([np.asarray(part.squares) for part in parts], axis=0)
+    first = parts[0]
+    out = Sums(first.rows, first.value, first.W.astype(np.float64), first.b.copy())
+    if first.squares is not None:
+        out.squares = np.sum([part.squares for part in parts], axis=0, dtype=np.float64)
     for part in parts[1:]:
         out.rows += part.rows
         out.value += part.value
         out.W += part.W
         out.b += part.b
-    return out
+    return out.rounded(first.W.dtype)
 
 
 def diagonal(sums: Sums, loss: Any, reg: float) -> Array:

@@ -287,6 +287,8 @@ class _Run:
             W = np.atleast_2d(learner.weights.array(averaged=model._averaged))
             b = learner.average_intercept() if model._averaged else learner.intercept
             self.solver = LBFGS(np.append(W.ravel(), b), asked.tol)
+        kind = learner.weights.v.dtype
+        self.solver.asked[: K * d] = self.solver.asked[: K * d].astype(kind)
         W, b = self.solver.asked[: K * d].reshape(K, d), self.solver.asked[K * d :]
         index = model.__dict__.get("_index")
         factors = None
@@ -297,13 +299,14 @@ class _Run:
             plan.loss,
             None if index is None else index.classes,
             factors,
-            W,
+            W.astype(kind),
             b,
             with_squares=self.solver.slope is None,
         )
         shared = self.engine.broadcast(problem)
         sums: Sums = self.engine.reduce(gradient, self.blocks, fold_sums, shared)
         loss = sums.value / sums.rows
+        sums = sums.rounded(np.float64)
         slope = np.append((sums.W / sums.rows + plan.reg * W).ravel(), sums.b / sums.rows)
         if not plan.fit_intercept:
             slope[K * d :] = 0.0

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 import osvm
 from osvm.distributed import InProcess, fit
-from osvm.distributed.optimum import LBFGS, SMOOTHING
+from osvm.distributed.optimum import LBFGS, SMOOTHING, Problem, Sums, fold_sums
 
 rng = np.random.default_rng(3)
 N, D = 600, 7
@@ -125,6 +125,38 @@ def test_the_minimum_is_scipys(cls, target, loss, params, weighted):
     assert model.get_params()["average"] == params.get("average", False)
     model.partial_fit(X[:10], Y[target][:10])  # it goes on like any other
     assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_messages_have_the_type_of_the_model(dtype, monkeypatch):
+    """And float32 is enough: the points that are asked for are float32 points."""
+    engine = InProcess()
+    reduce, sent = engine.reduce, []
+
+    def watched(leaf, blocks, fold, shared):
+        out = reduce(leaf, blocks, fold, shared)
+        sent.append((shared.W, out.W, out.squares) if isinstance(shared, Problem) else ())
+        return out
+
+    monkeypatch.setattr(engine, "reduce", watched)
+    blocks = [(rows.astype(dtype), y) for rows, y in blocks_of("binary")]
+    model = osvm.LinearClassifier("logistic", reg=0.05, random_state=0)
+    fit(model, blocks, tol=1e-10, rounds=100, engine=engine)
+    gradients = [arrays for arrays in sent if arrays]
+    assert len(gradients) > 5
+    assert {a.dtype for arrays in gradients for a in arrays if a is not None} == {np.dtype(dtype)}
+    assert model._learner.weights.v.dtype == dtype
+    value, found = best("logistic", "binary", 0.05, np.ones(N))
+    assert np.isclose(model.rounds_[-1]["objective"], value, rtol=1e-6)
+    np.testing.assert_allclose(model.coef_.ravel(), found[0, :-1], rtol=1e-3, atol=1e-3)
+
+
+def test_a_gradient_beyond_float32_is_cut_off():
+    sums = Sums(1, 0.0, np.array([[1e300, -1e300, 2.0]]), np.zeros(1), np.array([1e300, 0, 1]))
+    cut = fold_sums([sums.rounded(np.float32)] * 2)
+    largest = np.finfo(np.float32).max
+    assert cut.W.tolist() == [[largest, -largest, 4.0]]
+    assert cut.squares.tolist() == [largest, 0.0, 2.0]
 
 
 def test_softmax():

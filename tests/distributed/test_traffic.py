@@ -14,6 +14,14 @@ def test_bytes_moved_per_round(workers):
     assert moved[1] > 1.9  # both directions are counted
 
 
+def test_bytes_moved_by_a_gradient_round():
+    """The same; the first brings the squares of the columns besides."""
+    moved = rounds.moved_per_round(4, columns=5000, rounds=5, tol=1e-12)
+    assert max(moved[2:]) < 2.2
+    assert min(moved[1:]) > 1.7
+    assert moved[1] < 3.2
+
+
 def test_driver_memory_is_flat_in_the_blocks():
     (size, few), (_, many) = (rounds.driver_memory(n, 300_000) for n in (4, 64))
     assert few > size > 1_000_000
