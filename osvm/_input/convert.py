@@ -64,8 +64,12 @@ def to_floats(array: npt.NDArray[Any], name: str, what: str = "X") -> npt.NDArra
 
 
 def _objectsto_floats(array: npt.NDArray[Any], what: str) -> npt.NDArray[np.float64]:
+    if any(isinstance(item, np.datetime64 | np.timedelta64) for item in array.flat):
+        raise ValueError(f"{what} holds dates or times, which are no numbers: convert them first.")
     try:
         return array.astype(np.float64)
+    except OverflowError:
+        raise ValueError(f"{what} holds an integer that is too large for a float64.") from None
     except (ValueError, TypeError) as error:
         place = ""
         for where, item in np.ndenumerate(array):
@@ -92,7 +96,7 @@ def check_csr(X: Any) -> None:
         raise ValueError("indptr must never decrease")
 
 
-def to_csr(X: Any) -> Any:
+def to_csr(X: Any, what: str = "X") -> Any:
     """Another sparse format as CSR; checked first, because scipy's loops trust their input."""
     fmt = X.format.upper()
     try:
@@ -112,7 +116,9 @@ def to_csr(X: Any) -> Any:
                 )
         return X.tocsr()
     except Exception as error:
-        raise ValueError(f"X is not a valid {fmt} matrix: {error}; rebuild X.") from error
+        raise ValueError(
+            f"{what} is not a valid {fmt} matrix: {error}; rebuild {what}."
+        ) from error
 
 
 def sparse_frame(X: Any) -> Any:

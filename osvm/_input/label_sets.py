@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,9 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
 from osvm._input import validate
+from osvm._input.convert import check_csr, to_csr, to_floats
 from osvm._input.labels import LabelIndex
+from osvm._input.targets import refuse_masked
 
 Array = npt.NDArray[Any]
 MAX_LABELS = 100_000
@@ -33,6 +35,7 @@ class LabelSets:
     @classmethod
     def of(cls, Y: Any, n: int) -> LabelSets:
         """From collections of labels, from a column of one label a row, or from a 0-1 matrix."""
+        refuse_masked(Y, "Y")
         if Y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         if not hasattr(Y, "__len__") and hasattr(Y, "__array__"):
@@ -50,7 +53,7 @@ class LabelSets:
         flat: list = []
         ends = [0]
         for row, labels in enumerate(Y):
-            if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+            if isinstance(labels, (str, bytes)) or not isinstance(labels, Collection):
                 raise ValueError(
                     f"row {row} of Y is {labels!r}; give a collection of labels for each row, "
                     "such as a list or a set, or one column of labels: y.reshape(-1, 1)"
@@ -64,7 +67,16 @@ class LabelSets:
     def _of_matrix(cls, Y: Any, n: int) -> LabelSets:
         if Y.shape[0] != n:
             raise ValueError(f"X has {n} rows and Y has {Y.shape[0]}")
-        matrix = csr_array(Y)
+        if not issparse(Y):
+            is_number = Y.dtype.kind in "biuf"
+            Y = csr_array(Y if is_number else to_floats(Y, "this estimator", "Y"))
+        elif Y.format != "csr":
+            Y = to_csr(Y, "Y")
+        try:
+            matrix = csr_array(Y, copy=True)  # the user's stays as it is
+            check_csr(matrix)
+        except ValueError as error:
+            raise ValueError(f"Y is not a valid CSR matrix: {error}; rebuild Y.") from None
         matrix.sum_duplicates()
         if not np.isin(matrix.data, (0, 1)).all():
             raise ValueError("a matrix Y may hold 0 and 1 only")

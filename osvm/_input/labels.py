@@ -49,7 +49,7 @@ class LabelIndex:
     (['apple', 'pear', 'fig'], [2, 1])
     """
 
-    __slots__ = ("_lookup", "_numeric", "_plain", "_sorted", "_sorter", "classes")
+    __slots__ = ("_long", "_lookup", "_numeric", "_plain", "_sorted", "_sorter", "classes")
 
     def __init__(self, classes: npt.NDArray[Any]) -> None:
         classes = np.asarray(classes)
@@ -62,6 +62,8 @@ class LabelIndex:
         self._plain = classes.dtype.kind in "iu" and bool(
             np.array_equal(classes, np.arange(len(classes)))
         )
+        # labels that numpy takes for others when it compares them as float64
+        self._long = self._numeric and max(map(abs, self._lookup), default=0) >= 2**53
         self._sorter: Any = None
         self._sorted: Any = None
 
@@ -135,7 +137,8 @@ class LabelIndex:
     def _find(self, y: npt.NDArray[Any]) -> tuple[Codes, int]:
         """Codes, with -1 for unknown labels, and the first row that has one (-1: none)."""
         n = len(y)
-        if n <= SMALL or not self._numeric or y.dtype.kind not in _NUMERIC:
+        is_long = self._long and y.dtype != self.classes.dtype
+        if n <= SMALL or not self._numeric or y.dtype.kind not in _NUMERIC or is_long:
             get = self._lookup.get
             found = [get(label, -1) for label in y.tolist()]
             return np.array(found, np.int32), found.index(-1) if -1 in found else -1
@@ -231,7 +234,13 @@ def _joined(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> npt.NDArray[Any]:
             f"new labels {_shown(new)} are of another type than the classes {_shown(old)}: give "
             "labels of one type"
         )
-    return np.concatenate([old, new])
+    joined = np.concatenate([old, new])
+    if joined.tolist() != old.tolist() + new.tolist():
+        raise ValueError(
+            f"the labels {_shown(new)} and the classes {_shown(old)} cannot be kept exactly in "
+            f"one array of {joined.dtype}: give labels of one 64-bit integer type, or strings"
+        )
+    return joined
 
 
 def _shown(classes: npt.NDArray[Any]) -> str:

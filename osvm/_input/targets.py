@@ -38,8 +38,10 @@ def check_y_classes(
     """
     try:
         labels = _to_vector(y, estimator_name)
-        if labels.dtype.kind == "O":
-            labels = _object_labels(labels)
+        if labels.dtype.kind in "OT":
+            labels = _object_labels(labels.astype(object, copy=False))
+        elif isinstance(y, list | tuple) and labels.dtype.kind in "USf":
+            _check_items(y, labels)
     except ValueError as error:
         if not _holds_label_sets(y):
             raise
@@ -50,7 +52,9 @@ def check_y_classes(
     kind = labels.dtype.kind
     if kind == "f":
         if labels.dtype.itemsize not in (4, 8) or not labels.dtype.isnative:
-            labels = labels.astype(np.float64)
+            given, labels = labels, labels.astype(np.float64)
+            if given.dtype.itemsize > 8:
+                _check_exact(given, labels)
         row = first_not_whole(labels)
         if row >= 0:
             if not np.isfinite(labels).all():
@@ -116,6 +120,7 @@ def check_sample_weight(
     elif sp.issparse(sample_weight):
         raise ValueError("sample_weight must be a dense vector; use .toarray().ravel().")
     else:
+        refuse_masked(sample_weight, "sample_weight")
         weights = np.asarray(sample_weight)
     if weights.ndim == 0:
         weights = np.full(n_rows, weights)
@@ -156,6 +161,7 @@ def _to_vector(y: Any, name: str) -> npt.NDArray[Any]:
         raise ValueError(
             "sparse y is not supported: y must be a dense vector; use y.toarray().ravel()."
         )
+    refuse_masked(y, "y")
     array = np.asarray(y) if kind is not _ndarray else y
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: y has dtype {array.dtype}.")
@@ -192,7 +198,7 @@ def _object_labels(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if all(isinstance(item, str) for item in items):
         return labels
     for row, item in enumerate(items):
-        if item is None or item != item:
+        if _is_missing(item):
             raise ValueError(
                 f"Input y contains NaN or a missing value at row {row}. Drop that row or label it."
             )
@@ -203,12 +209,55 @@ def _object_labels(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
             f"{items[row]!r} at row {row}). Give labels of one type."
         )
     numbers = np.array(items)
+    if numbers.dtype.kind == "f":
+        _check_items(items, numbers)
     if numbers.ndim != 1 or numbers.dtype.kind not in "biuf":
         raise ValueError(
             "Unknown label type: unknown. y must hold integers, bools or strings, not "
             f"{type(items[0]).__name__}."
         )
     return numbers
+
+
+def _is_missing(item: Any) -> bool:
+    """None, NaN, or pandas's NA, which cannot say whether it differs from itself."""
+    try:
+        return item is None or bool(item != item)
+    except TypeError:
+        return True
+
+
+def _check_items(items: Any, labels: npt.NDArray[Any]) -> None:
+    """Refuse a list whose labels numpy has changed to make one dtype of them."""
+    if labels.dtype.kind == "f":
+        _check_exact(items, labels.tolist())
+        return
+    kind, nul = (str, "\0") if labels.dtype.kind == "U" else (bytes, b"\0")
+    if not all(isinstance(item, kind) for item in items):
+        _object_labels(np.array([*items, None], dtype=object)[:-1])  # names the first other one
+    row = next((row for row, item in enumerate(items) if item.endswith(nul)), None)
+    if row is not None:
+        raise ValueError(
+            f"the label {items[row]!r} at row {row} ends with a null character, which numpy "
+            "drops: give labels without it, or an array of dtype object."
+        )
+
+
+def _check_exact(given: Any, labels: Any) -> None:
+    """Refuse numbers that are others as float64: two labels might become one."""
+    for row, (item, label) in enumerate(zip(given, labels)):
+        if item != label and item == item:
+            raise ValueError(
+                f"the label {item!r} at row {row} cannot be kept exactly beside the others: give "
+                "all labels as integers of one 64-bit type, or as strings."
+            )
+
+
+def refuse_masked(array: Any, what: str) -> None:
+    """Raise for a masked array in which something is masked."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        row = int(np.argmax(np.ma.getmaskarray(array)))
+        raise ValueError(f"{what} is masked at row {row}. Drop that row or fill it in.")
 
 
 def _refuse_not_finite(array: npt.NDArray[Any], what: str) -> None:

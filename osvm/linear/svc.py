@@ -173,6 +173,11 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
             single = len(index) == 2
             if single and by_class is not None:
                 weight, by_class = by_class[codes] * (1.0 if weight is None else weight), None
+            if not self.C * float(n if weight is None else weight.sum()) < 1e300:
+                raise ValueError(
+                    "C times the weights of all examples must be less than 1e300: make C or "
+                    "sample_weight smaller"
+                )
             # float32 weights cannot come closer than a gap of about 1e-5.
             narrow = rows.dtype == np.float32 and self.tol >= 1e-4
             solver = DualSolver(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import osvm
-from osvm._input.labels import LabelRuns
+from osvm._input.labels import LabelIndex, LabelRuns
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(6000, 5))
@@ -66,3 +66,27 @@ def test_random_order_never_warns(share):
             warnings.simplefilter("error")
             for block in np.random.default_rng(seed).random((400, 20)) < share:
                 runs.watch(block.astype(np.int32))
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (np.array([2.0**53, 1.0]), np.array([2**53 + 1] * 20)),
+        (np.array([0.0, 1.0]), np.array([2**53 + 1] * 20)),
+        (np.array([2**53 + 1, 1]), np.array([2.0**53] * 20)),
+        (np.array([2**62 + 1, 1]), np.array([2**62] * 20, np.uint64)),
+        (np.array([2**62 + 1, 1, 3]), np.array([2**62] * 20, np.uint64)),
+    ],
+)
+def test_long_labels_of_another_type_are_not_taken_for_known_ones(first, then):
+    index = LabelIndex.of(first)
+    with pytest.raises(ValueError, match="not among the classes"):
+        index.encode(then)
+    with pytest.raises(ValueError, match="cannot be kept exactly"):
+        index.grown(then)
+
+
+def test_long_labels_of_two_types_that_are_equal():
+    index = LabelIndex.of(np.array([2**62, 1]))
+    assert index.encode(np.array([2**62, 1] * 9, np.uint64)).tolist() == [1, 0] * 9
+    assert index.encode(np.array([2.0**62, 1] * 9)).tolist() == [1, 0] * 9

@@ -148,3 +148,69 @@ def test_X_and_y_together():
         check_X_y(X, np.arange(11))
     with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
         check_X_y(X, None)
+
+
+# ------------------------------------------------- labels that numpy would change in silence
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["a", 1], "mixes strings and other types"),
+        ([1, "1"], "mixes strings and other types"),
+        (["a", b"a"], "mixes strings and other types"),
+        (["a", float("nan")], "missing value at row 1"),
+        (("a", np.float64("nan")), "missing value at row 1"),
+        (["a\0", "a"], "row 0 ends with a null character"),
+        ([b"a", b"b\0"], "row 1 ends with a null character"),
+        ([2**63, 2**63 + 1, -1], "row 1 cannot be kept exactly"),
+        ([2**53 + 1, 1.0], "row 0 cannot be kept exactly"),
+        (np.array([2**53 + 1, 1.0], object), "row 0 cannot be kept exactly"),
+        (np.ma.array([1, 2, 3], mask=[0, 1, 0]), "y is masked at row 1"),
+    ],
+)
+def test_labels_that_would_become_others_are_refused(y, message):
+    with pytest.raises(ValueError, match=message):
+        check_y_classes(y)
+
+
+def test_long_doubles_that_differ_in_their_last_bits():
+    y = np.array([2**63, 2**63], np.longdouble) + np.array([1, 0], np.longdouble)
+    if y[0] == y[1]:
+        pytest.skip("a long double is a double here")
+    with pytest.raises(ValueError, match="cannot be kept exactly"):
+        check_y_classes(y)
+
+
+def test_labels_that_stay_what_they_are():
+    assert check_y_classes([1, 0.0, True]).tolist() == [1.0, 0.0, 1.0]
+    assert check_y_classes([2**53, 2**53 + 1]).tolist() == [2**53, 2**53 + 1]
+    assert check_y_classes(["a", np.str_("b")]).tolist() == ["a", "b"]
+    assert check_y_classes(np.ma.array([1, 2])).tolist() == [1, 2]
+    words = getattr(np.dtypes, "StringDType", None)
+    if words is not None:
+        assert check_y_classes(np.array(["x", "y"], words())).tolist() == ["x", "y"]
+
+
+def test_a_missing_value_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    for dtype in ("string", object):
+        with pytest.raises(ValueError, match="missing value at row 1"):
+            check_y_classes(pandas.Series(["a", pandas.NA], dtype=dtype))
+
+
+def test_masked_numbers_and_weights():
+    masked = np.ma.array([1.0, 2.0], mask=[0, 1])
+    with pytest.raises(ValueError, match="y is masked at row 1"):
+        check_y_regression(masked, 2)
+    with pytest.raises(ValueError, match="sample_weight is masked at row 1"):
+        check_sample_weight(masked, 2)
+
+
+def test_objects_that_are_no_numbers():
+    for bad, message in (
+        (np.array([np.datetime64("2020-01-01"), 1.0], object), "dates or times"),
+        (np.array([10**400, 1.0], object), "too large for a float64"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_y_regression(bad, 2)
