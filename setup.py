@@ -55,8 +55,8 @@ FLAGS = {
     "msvc": ["/O2", "/std:c11"],
 }
 DEBUG_FLAGS = {
-    "unix": ["-UNDEBUG", "-g", "-O0"],
-    "mingw32": ["-UNDEBUG", "-g", "-O0"],
+    "unix": ["-UNDEBUG", "-g", "-O1"],
+    "mingw32": ["-UNDEBUG", "-g", "-O1"],
     "msvc": ["/UNDEBUG"],
 }
 SANITIZE_FLAGS = [

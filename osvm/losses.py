@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osvm._parts import compiled
 from osvm._parts.compiled import LossSpec
+from osvm._parts.loss import ScoredLoss
 from osvm._parts.registry import Part, Registry, check_number
 from osvm.taxonomy import Taxonomy
 
@@ -56,7 +57,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Loss(Part):
+class Loss(ScoredLoss):
     """A loss of one label and one score.
 
     Labels are -1 and +1 for `task == "binary"`, any number for `"regression"`; novelty
@@ -64,18 +65,12 @@ class Loss(Part):
     estimators apply a binary loss one-vs-rest.
     """
 
-    kind: ClassVar[int]
     task: ClassVar[str] = "binary"
     #: Bounds of the size of xi and of rho; infinite where there is none, or none is known.
     slope_bound: ClassVar[Any] = math.inf
     curvature_bound: ClassVar[Any] = math.inf
-    multi: ClassVar[bool] = False
-    #: True when the loss belongs to a probability model, see `probability`.
-    probabilistic: ClassVar[bool] = False
-
-    def spec(self) -> LossSpec:
-        """The compiled form, for loops that cimport `osvm._parts.compiled`."""
-        return LossSpec(self.kind)
+    #: The constant score that costs least: the "mean" of the targets, or nearly their "median".
+    best_constant: ClassVar[str] = "median"
 
     def value(self, y: ArrayLike, f: ArrayLike, margin: float = 1.0) -> Any:
         """The loss at each pair of label and score, in float64.
@@ -93,25 +88,16 @@ class Loss(Part):
         """rho, the second derivative; 0 where the loss is a straight line."""
         return self.spec().curvature(y, f, margin)
 
-    def __call__(self, y: ArrayLike, f: ArrayLike) -> Any:
-        return self.value(y, f)
-
 
 @dataclass(frozen=True)
-class MultiLoss(Part):
+class MultiLoss(ScoredLoss):
     """A loss of one label out of K and all K scores.
 
     `y` holds label numbers from 0 to K - 1, shape (n,); `f` the scores, shape (n, K).
     """
 
-    kind: ClassVar[int]
     task: ClassVar[str] = "multiclass"
     multi: ClassVar[bool] = True
-    probabilistic: ClassVar[bool] = False
-
-    def spec(self) -> LossSpec:
-        """The compiled form, for loops that cimport `osvm._parts.compiled`."""
-        return LossSpec(self.kind)
 
     def value(self, y: ArrayLike, f: ArrayLike, margin: float = 1.0) -> NDArray[np.float64]:
         """The loss of each example, shape (n,)."""
@@ -126,9 +112,6 @@ class MultiLoss(Part):
     ) -> NDArray[np.float64]:
         """rho z with the K x K second derivative rho of each example, shape (n, K)."""
         return self.spec().multi_curvature_times(y, f, z, margin)
-
-    def __call__(self, y: ArrayLike, f: ArrayLike) -> NDArray[np.float64]:
-        return self.value(y, f)
 
 
 # ------------------------------------------------------------ classification
@@ -290,6 +273,7 @@ class Squared(Loss):
     name: ClassVar[str] = "squared"
     kind: ClassVar[int] = 8
     curvature_bound: ClassVar[Any] = 1.0
+    best_constant: ClassVar[str] = "mean"
     task: ClassVar[str] = "regression"
 
 
@@ -330,6 +314,7 @@ class GraphHinge(MultiLoss):
 
     name: ClassVar[str] = "graph_hinge"
     kind: ClassVar[int] = 65
+    needs_distances: ClassVar[bool] = True
     taxonomy: Taxonomy | None = None
 
     def __post_init__(self) -> None:
@@ -379,8 +364,8 @@ class PythonLoss(Loss):
     wrapped : object
         Has `value(y, f)` and `dloss(y, f)` that take and return single numbers, and may
         have `curvature(y, f)`; without it the curvature is 0.  It may declare `task`,
-        `slope_bound` and `curvature_bound` (see `Loss`); without them it is taken by every
-        estimator, and its slope has no bound.
+        `slope_bound`, `curvature_bound` and `best_constant` (see `Loss`); without them it is
+        taken by every estimator, and its slope has no bound.
 
     Notes
     -----
@@ -420,6 +405,10 @@ class PythonLoss(Loss):
     @property
     def curvature_bound(self) -> float:
         return float(getattr(self.wrapped, "curvature_bound", math.inf))
+
+    @property
+    def best_constant(self) -> str:  # type: ignore[override]
+        return getattr(self.wrapped, "best_constant", "median")
 
     def spec(self) -> LossSpec:
         return LossSpec.python(self.wrapped)
@@ -461,7 +450,7 @@ class CompiledLoss(Loss):
         raise TypeError("a loss compiled elsewhere cannot be saved in a model file")
 
 
-# ----------------------------------------------------------------- registry
+# -------------------------------------------------------------- the nu-trick
 
 
 @dataclass(frozen=True)
@@ -502,23 +491,11 @@ class NuTrick(Part):
             check_number("nu", "eta0", self.eta0, above=0.0)
 
 
-_REGISTRY: Registry[Any] = Registry(
-    "loss",
-    [
-        Hinge,
-        SquaredHinge,
-        Perceptron,
-        Logistic,
-        ModifiedHuber,
-        Novelty,
-        EpsilonInsensitive,
-        Huber,
-        Squared,
-        MulticlassHinge,
-        GraphHinge,
-        Softmax,
-    ],
-)
+# ----------------------------------------------------------------- registry
+
+_SCALAR = (Hinge, SquaredHinge, Perceptron, Logistic, ModifiedHuber, Novelty, EpsilonInsensitive,
+           Huber, Squared)  # fmt: skip
+_REGISTRY: Registry[Any] = Registry("loss", [*_SCALAR, MulticlassHinge, GraphHinge, Softmax])
 
 
 def _adopt(loss: Any) -> Any:

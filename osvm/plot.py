@@ -20,8 +20,8 @@ __all__ = [
     "top_features",
 ]
 
-# Colours that people with any colour vision can tell apart (Okabe and Ito).
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Colors that people with any color vision can tell apart (Okabe and Ito).
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _STYLES = ("-", "--", "-.", ":")
 
 
@@ -50,7 +50,7 @@ def _draw(models: Any, key: str, ax: Any, options: dict[str, Any]) -> Any:
     ax = _axes(ax)
     for i, (label, values) in enumerate(_series(models, key)):
         style = {
-            "color": COLOURS[i % len(COLOURS)],
+            "color": COLORS[i % len(COLORS)],
             "linestyle": _STYLES[i % len(_STYLES)],
             "linewidth": 1.4,
             **options,
@@ -172,8 +172,8 @@ def margins(model: Any, X: Any, y: Any, ax: Any = None, *, bins: int = 60) -> An
         others[rows, codes] = -np.inf
         values = true - others.max(axis=1)
     edges = np.linspace(values.min(), values.max(), bins + 1)
-    ax.hist(values[values > 0], edges, color=COLOURS[0], label="right")
-    ax.hist(values[values <= 0], edges, color=COLOURS[1], label="wrong")
+    ax.hist(values[values > 0], edges, color=COLORS[0], label="right")
+    ax.hist(values[values <= 0], edges, color=COLORS[1], label="wrong")
     ax.axvline(0.0, color="0.3", linewidth=0.8)
     ax.set_xlabel("margin")
     ax.set_ylabel("examples")
@@ -219,9 +219,7 @@ def top_features(
     best = np.argsort(-np.abs(row), kind="stable")[:n]
     best = best[row[best] != 0][::-1]
     names = feature_names_of(model, best.tolist(), tokenizer)
-    ax.barh(
-        names, row[best], color=[COLOURS[0] if value > 0 else COLOURS[1] for value in row[best]]
-    )
+    ax.barh(names, row[best], color=[COLORS[0] if value > 0 else COLORS[1] for value in row[best]])
     ax.axvline(0.0, color="0.3", linewidth=0.8)
     ax.set_xlabel("weight" if output is None else f"weight for {output}")
     for side in ("top", "right"):
@@ -284,13 +282,13 @@ def decision_regions(
     classes = getattr(model, "classes_", np.array([-1, 1]))
     order = np.argsort(classes)
     codes = order[np.searchsorted(classes, predicted, sorter=order)].reshape(resolution, -1)
-    colours = [COLOURS[i % len(COLOURS)] for i in range(len(classes))]
+    colors = [COLORS[i % len(COLORS)] for i in range(len(classes))]
     ax.imshow(
         codes,
         origin="lower",
         extent=(xs[0], xs[-1], ys[0], ys[-1]),
         aspect="auto",
-        cmap=ListedColormap(colours),
+        cmap=ListedColormap(colors),
         vmin=-0.5,
         vmax=len(classes) - 0.5,
         alpha=0.22,
@@ -304,7 +302,7 @@ def decision_regions(
     else:
         for code, label in enumerate(classes):
             mine = np.asarray(y) == label
-            ax.scatter(*X[mine].T, s=12, color=colours[code], linewidths=0, label=str(label))
+            ax.scatter(*X[mine].T, s=12, color=colors[code], linewidths=0, label=str(label))
         ax.legend(frameon=True, framealpha=0.85, fontsize="small")
     if support and hasattr(model, "support_vectors_"):
         vectors = model.support_vectors_

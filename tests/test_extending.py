@@ -62,6 +62,34 @@ def test_a_loss_for_numbers_and_its_bounds():
         osvm.LinearClassifier("steep").fit(X, CLASSES)
 
 
+@pytest.mark.parametrize("linear", [True, False])
+def test_what_a_loss_declares_is_what_decides(linear):
+    """Not its name: the constant to begin with, and steps in the unit of the targets."""
+    squared, median = losses.Squared(), losses.EpsilonInsensitive(epsilon=0.0)
+
+    class Declared(losses.Loss):
+        task: ClassVar[str] = "regression"
+
+        def spec(self):
+            return (squared if self.best_constant == "mean" else median).spec()
+
+    losses.register(type("M", (Declared,), {
+        "name": "mine", "best_constant": "mean", "curvature_bound": 1.0}))  # fmt: skip
+    losses.register(type("R", (Declared,), {"name": "robust", "slope_bound": 1.0}))
+    numbers = 1000.0 * (NUMBERS + NUMBERS**2)
+    for mine, known in (("mine", squared), ("robust", median)):
+        scores = []
+        for loss in (mine, known):
+            if linear:
+                model = osvm.LinearRegressor(loss, schedule="bottou", random_state=0)
+            else:
+                model = osvm.KernelRegressor(loss, random_state=0)
+            scores.append(model.fit(X, numbers).predict(X))
+        assert np.array_equal(*scores)
+    with pytest.raises(ValueError, match="loss must be one of"):
+        osvm.KernelClassifier("mine").fit(X, CLASSES)
+
+
 class Absolute:
     def value(self, y, f):
         return abs(f - y)

@@ -1,4 +1,4 @@
-"""The shape of the Python layer: short functions, few parameters, a short way through `fit`."""
+"""The shape of the Python layer: short functions, few parameters, few calls in a `fit`."""
 
 import ast
 import itertools

@@ -73,7 +73,7 @@ def _types(text: str) -> list[Entry]:
 
 
 def headers() -> dict[str, tuple[str, list[Entry]]]:
-    """Purpose and entries of each header, by its word."""
+    """Purpose and entries of each header, by its name."""
     engine = ENGINE.read_text()
     found = {}
     for path in sorted(CORE.glob("*.pxd")):

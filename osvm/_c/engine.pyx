@@ -8,7 +8,6 @@ Invariants
 - structs that a client holds are made here (`expansion_new`, `fixed_new`), so they may grow;
 - a function that only reads an Expansion uses no memory of it: any number may run at once.
 """
-from libc.math cimport exp, expm1, log
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport malloc
 from libc.string cimport memset
@@ -28,6 +27,7 @@ from osvm._c.eviction cimport joins, slot_size
 from osvm._c.fixed_set cimport (
     fixed_set_flush, fixed_set_free, fixed_set_load, fixed_set_new,
 )
+from osvm._c.merge_tables cimport merge_tables_fill
 from osvm._c.merging cimport TABLE_K, TABLE_M, longest_union, look_up
 from osvm._c.products cimport dense_block
 from osvm._c.row_set cimport LOAD, row_set_free, row_set_init, row_set_spread
@@ -396,55 +396,11 @@ cdef double tables[3 * TABLE_M * TABLE_K]
 cdef bint tables_known = False
 
 
-cdef inline double kept(double m, double log_k, double h) noexcept nogil:
-    """What a merge with share h keeps."""
-    return m * exp(log_k * (1.0 - h) * (1.0 - h)) + (1.0 - m) * exp(log_k * h * h)
-
-
 cdef const double *engine_merge_tables() noexcept nogil:
-    """Tables over (m, k) of the best merge of a term a phi(x) with a larger b phi(x').
-
-    With a = m, b = 1 - m, m <= 1/2: the share h of x that maximizes
-    c = m k^((1 - h)^2) + (1 - m) k^(h^2); the loss m^2 + (1 - m)^2 + 2 m (1 - m) k - c^2 over
-    m^2 (1 - k)^2; and k^((1 - h)^2 + h^2) - k over 1 - k.  See merging.pxd.
-    """
-    cdef Py_ssize_t i, j, at
-    cdef int step, _step
-    cdef double m, k, log_k, h, best, low, high, third, c_1, c_2, e, gap, loss
     global tables_known
     with gil:       # one thread fills them
         if not tables_known:
-            for i in range(TABLE_M):
-                m = 0.5 * i / (TABLE_M - 1)
-                m = m if m > 1e-3 else 1e-3
-                for j in range(TABLE_K):
-                    # at m = 0 and k = 1 the quotients have limits
-                    k = <double> j / (TABLE_K - 1)
-                    log_k = log(1e-300 if k < 1e-300 else 1.0 - 1e-3 if k > 1.0 - 1e-3 else k)
-                    best = 0.0
-                    for step in range(1, 51):
-                        if kept(m, log_k, 0.01 * step) > kept(m, log_k, best):
-                            best = 0.01 * step
-                    low = best - 0.01 if best > 0.01 else 0.0
-                    high = best + 0.01 if best < 0.49 else 0.5
-                    for _step in range(60):
-                        third = (high - low) / 3.0
-                        if kept(m, log_k, low + third) > kept(m, log_k, high - third):
-                            high -= third
-                        else:
-                            low += third
-                    h = 0.5 * (low + high)
-                    c_1 = expm1(log_k * (1.0 - h) * (1.0 - h))
-                    c_2 = expm1(log_k * h * h)
-                    # with c = 1 + e: 1 - (1 + m e_1 + (1 - m) e_2)^2 - 2 m (1 - m) (1 - k)
-                    e = m * c_1 + (1.0 - m) * c_2
-                    gap = -expm1(log_k)
-                    loss = -e * (2.0 + e) - 2.0 * m * (1.0 - m) * gap
-                    at = i * TABLE_K + j
-                    tables[at] = h
-                    tables[TABLE_M * TABLE_K + at] = (
-                        (loss if loss > 0.0 else 0.0) / (m * gap * m * gap))
-                    tables[2 * TABLE_M * TABLE_K + at] = (c_1 + c_2 + c_1 * c_2 + gap) / gap
+            merge_tables_fill(tables)
             tables_known = True
     return tables
 

@@ -1,7 +1,7 @@
 /* Sums over a kernel expansion, for a block of examples at once.
  *
  * A block of kernel values is slot-major: kv[s * ld + b] = k(x_s, x_b) for slot s of the
- * buffer and column b of the block, so that every loop below runs over neighbouring b.
+ * buffer and column b of the block, so that every loop below runs over neighboring b.
  *
  * Invariants
  * - Sums are double, whatever the kernel values are, and each column's terms are added in

@@ -1,7 +1,8 @@
 /* One row and one array of weights: dot products and updates, for every combination of types.
  *
- * osvm_row_... choose by the row's kind, a RowKind of core/typedefs.pxd; osvm_sparse_... by the
- * types of their arguments (C only). */
+ * osvm_row_... choose by the row's kind, a RowKind of core/typedefs.pxd; osvm_sparse_... and
+ * osvm_pairs_... by the types of their arguments (C only).  The loops are in row_sparse.h and
+ * row_dense.h. */
 #ifndef OSVM_ROW_H
 #define OSVM_ROW_H
 
@@ -10,151 +11,48 @@
 
 #include "simd.h"
 
-#define V float
-#define J int32_t
-#define W float
-#define NAME(f) f##_f32_i32_f32
-#include "row_body.h"
-#undef W
-#undef NAME
-#define W double
-#define NAME(f) f##_f32_i32_f64
-#include "row_body.h"
-#undef J
-#undef NAME
-#define J int64_t
-#define NAME(f) f##_f32_i64_f64
-#include "row_body.h"
-#undef W
-#undef NAME
-#define W float
-#define NAME(f) f##_f32_i64_f32
-#include "row_body.h"
-#undef V
-#undef NAME
-#define V double
-#define NAME(f) f##_f64_i64_f32
-#include "row_body.h"
-#undef W
-#undef NAME
-#define W double
-#define NAME(f) f##_f64_i64_f64
-#include "row_body.h"
-#undef J
-#undef NAME
-#define J int32_t
-#define NAME(f) f##_f64_i32_f64
-#include "row_body.h"
-#undef W
-#undef NAME
-#define W float
-#define NAME(f) f##_f64_i32_f32
-#include "row_body.h"
-#undef V
-#undef J
-#undef W
-#undef NAME
+/* Names end with the types they are for: values, columns, weights. */
+#define OSVM_JOIN2_(a, b) a##_##b
+#define OSVM_JOIN2(a, b) OSVM_JOIN2_(a, b)
+#define OSVM_JOIN3(a, b, c) OSVM_JOIN2(OSVM_JOIN2(a, b), c)
+#define SPARSE(f) OSVM_JOIN2(OSVM_JOIN3(f, V_NAME, J_NAME), W_NAME)
+#define DENSE(f) OSVM_JOIN3(f, V_NAME, W_NAME)
+#define WEIGHTS(f) OSVM_JOIN2(f, W_NAME)
+#define WIDE(f) OSVM_JOIN3(f, W_NAME, J_NAME)
 
-/* Dense rows, and the choice by kind. */
-#define OSVM_ROW_LOOPS(W, T)                                                                       \
-    OSVM_DENSE_LOOPS(float, W, f32, T)                                                             \
-    OSVM_DENSE_LOOPS(double, W, f64, T)                                                            \
-    static inline double osvm_row_dot_##T(int kind, const void *x, const void *j, ptrdiff_t n,     \
-                                          ptrdiff_t step, const W *w) {                            \
-        OSVM_BY_KIND(osvm_sparse_dot, osvm_dense_dot, T, (n, w), (step, n, w))                     \
-    }                                                                                              \
-    static inline void osvm_row_axpy_##T(int kind, const void *x, const void *j, ptrdiff_t n,      \
-                                         ptrdiff_t step, double c, W *w) {                         \
-        OSVM_BY_KIND(osvm_sparse_axpy, osvm_dense_axpy, T, (n, c, w), (step, n, c, w))             \
-    }                                                                                              \
-    static inline double osvm_row_axpy_norm_##T(int kind, const void *x, const void *j,            \
-                                                ptrdiff_t n, ptrdiff_t step, double c, W *w) {     \
-        OSVM_BY_KIND(osvm_sparse_axpy_norm, osvm_dense_axpy_norm, T, (n, c, w), (step, n, c, w))   \
-    }                                                                                              \
-    static inline double osvm_row_dot_ahead_##T(int kind, const void *x, const void *j,            \
-                                                ptrdiff_t n, ptrdiff_t step, const W *w,           \
-                                                const void *next_x, const void *next_j) {          \
-        if (kind == 0)                                                                             \
-            return osvm_sparse_dot_ahead_f32_i32_##T((const float *)x, (const int32_t *)j, n, w,   \
-                                                     (const float *)next_x,                        \
-                                                     (const int32_t *)next_j);                     \
-        if (kind == 1)                                                                             \
-            return osvm_sparse_dot_ahead_f32_i64_##T((const float *)x, (const int64_t *)j, n, w,   \
-                                                     (const float *)next_x,                        \
-                                                     (const int64_t *)next_j);                     \
-        if (kind == 2)                                                                             \
-            return osvm_sparse_dot_ahead_f64_i32_##T((const double *)x, (const int32_t *)j, n, w,  \
-                                                     (const double *)next_x,                       \
-                                                     (const int32_t *)next_j);                     \
-        if (kind == 3)                                                                             \
-            return osvm_sparse_dot_ahead_f64_i64_##T((const double *)x, (const int64_t *)j, n, w,  \
-                                                     (const double *)next_x,                       \
-                                                     (const int64_t *)next_j);                     \
-        OSVM_PREFETCH(next_x);                                                                     \
-        OSVM_PREFETCH((const char *)next_x + 64);                                                  \
-        return osvm_row_dot_##T(kind, x, j, n, step, w);                                           \
-    }                                                                                              \
-    /* arrays of weights: all of them O(d), and rare */                                            \
-    static inline double osvm_array_sq_norm_##T(const W *v, ptrdiff_t n) {                         \
-        double total = 0.0;                                                                        \
-        for (ptrdiff_t k = 0; k < n; k++) total += (double)v[k] * (double)v[k];                    \
-        return total;                                                                              \
-    }                                                                                              \
-    static inline void osvm_array_scale_##T(W *v, ptrdiff_t n, double factor) {                    \
-        for (ptrdiff_t k = 0; k < n; k++) v[k] = (W)(v[k] * factor);                               \
-    }                                                                                              \
-    static inline void osvm_array_subtract_##T(W *u, const W *v, ptrdiff_t n, double factor) {     \
-        for (ptrdiff_t k = 0; k < n; k++) u[k] = (W)(u[k] - factor * v[k]);                        \
-    }
-
-#define OSVM_BY_KIND(SPARSE, DENSE, T, ARGS, DENSE_ARGS)                                           \
-    switch (kind) {                                                                                \
-    case 0: return SPARSE##_f32_i32_##T((const float *)x, (const int32_t *)j, OSVM_LIST ARGS);     \
-    case 1: return SPARSE##_f32_i64_##T((const float *)x, (const int64_t *)j, OSVM_LIST ARGS);     \
-    case 2: return SPARSE##_f64_i32_##T((const double *)x, (const int32_t *)j, OSVM_LIST ARGS);    \
-    case 3: return SPARSE##_f64_i64_##T((const double *)x, (const int64_t *)j, OSVM_LIST ARGS);    \
-    case 4: return DENSE##_f32_##T((const float *)x, OSVM_LIST DENSE_ARGS);                        \
-    default: return DENSE##_f64_##T((const double *)x, OSVM_LIST DENSE_ARGS);                      \
-    }
+/* Call the loop for rows of this kind. */
+#define OSVM_OF(f, types) OSVM_JOIN3(osvm_##f, types, W_NAME)
 #define OSVM_LIST(...) __VA_ARGS__
-
-#define OSVM_DENSE_LOOPS(V, W, S, T)                                                               \
-    static inline double osvm_dense_dot_##S##_##T(const V *x, ptrdiff_t step, ptrdiff_t n,         \
-                                                  const W *w) {                                    \
-        W a0 = 0, a1 = 0, a2 = 0, a3 = 0;                                                          \
-        ptrdiff_t k = 0;                                                                           \
-        if (step == 1)                                                                             \
-            for (; k + 4 <= n; k += 4) {                                                           \
-                a0 += (W)x[k] * w[k];                                                              \
-                a1 += (W)x[k + 1] * w[k + 1];                                                      \
-                a2 += (W)x[k + 2] * w[k + 2];                                                      \
-                a3 += (W)x[k + 3] * w[k + 3];                                                      \
-            }                                                                                      \
-        for (; k < n; k++) a0 += (W)x[k * step] * w[k];                                            \
-        return (double)((a0 + a1) + (a2 + a3));                                                    \
-    }                                                                                              \
-    static inline void osvm_dense_axpy_##S##_##T(const V *x, ptrdiff_t step, ptrdiff_t n,          \
-                                                 double c, W *w) {                                 \
-        const W c_ = (W)c;                                                                         \
-        if (step == 1)                                                                             \
-            for (ptrdiff_t k = 0; k < n; k++) w[k] += c_ * (W)x[k];                                \
-        else                                                                                       \
-            for (ptrdiff_t k = 0; k < n; k++) w[k] += c_ * (W)x[k * step];                         \
-    }                                                                                              \
-    static inline double osvm_dense_axpy_norm_##S##_##T(const V *x, ptrdiff_t step, ptrdiff_t n,   \
-                                                        double c, W *w) {                          \
-        const W c_ = (W)c;                                                                         \
-        double change = 0.0;                                                                       \
-        for (ptrdiff_t k = 0; k < n; k++) {                                                        \
-            const W before = w[k], after = before + c_ * (W)x[k * step];                           \
-            w[k] = after;                                                                          \
-            change += ((double)after - (double)before) * ((double)after + (double)before);         \
-        }                                                                                          \
-        return change;                                                                             \
+#define OSVM_BY_KIND(f, ARGS, DENSE_ARGS)                                                          \
+    switch (kind) {                                                                                \
+    case 0:                                                                                        \
+        return OSVM_OF(sparse_##f, f32_i32)((const float *)x, (const int32_t *)j, OSVM_LIST ARGS); \
+    case 1:                                                                                        \
+        return OSVM_OF(sparse_##f, f32_i64)((const float *)x, (const int64_t *)j, OSVM_LIST ARGS); \
+    case 2:                                                                                        \
+        return OSVM_OF(sparse_##f, f64_i32)((const double *)x, (const int32_t *)j,                 \
+                                            OSVM_LIST ARGS);                                       \
+    case 3:                                                                                        \
+        return OSVM_OF(sparse_##f, f64_i64)((const double *)x, (const int64_t *)j,                 \
+                                            OSVM_LIST ARGS);                                       \
+    case 4: return OSVM_OF(dense_##f, f32)((const float *)x, OSVM_LIST DENSE_ARGS);                \
+    default: return OSVM_OF(dense_##f, f64)((const double *)x, OSVM_LIST DENSE_ARGS);              \
     }
 
-OSVM_ROW_LOOPS(float, f32)
-OSVM_ROW_LOOPS(double, f64)
+#define W float
+#define W_NAME f32
+#include "row_weights.h"
+#undef W
+#undef W_NAME
+#define W double
+#define W_NAME f64
+#include "row_weights.h"
+#undef W
+#undef W_NAME
+#undef SPARSE
+#undef DENSE
+#undef WEIGHTS
+#undef WIDE
 
 /* Whether columns are sorted and none repeats. */
 #define OSVM_INCREASE(INT, NAME)                                                                   \
@@ -290,4 +188,10 @@ static inline double osvm_row_pair_dot(int kind, const void *a, const void *ja, 
 #define osvm_sparse_axpy(x, j, n, c, w) OSVM_BY_TYPES(osvm_sparse_axpy, x, j, w)(x, j, n, c, w)
 #define osvm_sparse_axpy_norm(x, j, n, c, w)                                                       \
     OSVM_BY_TYPES(osvm_sparse_axpy_norm, x, j, w)(x, j, n, c, w)
+#define osvm_sparse_axpy_both(x, j, n, c, d, w, u)                                                 \
+    OSVM_BY_TYPES(osvm_sparse_axpy_both, x, j, w)(x, j, n, c, d, w, u)
+#define osvm_pairs_dot_ahead(x, j, n, wu, next_x, next_j)                                          \
+    OSVM_BY_TYPES(osvm_pairs_dot_ahead, x, j, wu)(x, j, n, wu, next_x, next_j)
+#define osvm_pairs_axpy(x, j, n, c, d, wu)                                                         \
+    OSVM_BY_TYPES(osvm_pairs_axpy, x, j, wu)(x, j, n, c, d, wu)
 #endif

@@ -3,7 +3,7 @@
  * Sparse rows may repeat a column: entries are applied one after the other.
  *
  * Gathers are not used: on the processors at hand four plain running sums were as
- * quick.  What pays is K neighbouring weights per entry (osvm_dot_all_...), and
+ * quick.  What pays is K neighboring weights per entry (osvm_dot_all_...), and
  * checks that touch memory only once (osvm_largest_...).
  */
 #ifndef OSVM_SIMD_H
@@ -11,9 +11,9 @@
 
 #include "dispatch.h"
 
-/* ------------------------------- two neighbouring floats: pair += x * (c, d)
- * One load and one store, which compilers do not make of two (gcc 12). */
-OSVM_FORCE_INLINE void osvm_add_pair(float *pair, float x, float c, float d) {
+/* ------------------------------- two neighbors: pair += x * (c, d)
+ * Floats take one load and one store, which compilers do not make of two (gcc 12). */
+OSVM_FORCE_INLINE void osvm_add_pair_f32(float *pair, float x, float c, float d) {
 #if OSVM_VECTORS
     const osvm_f32x2 step = {c, d};
     OSVM_AT(osvm_f32x2, pair) += x * step;
@@ -21,6 +21,10 @@ OSVM_FORCE_INLINE void osvm_add_pair(float *pair, float x, float c, float d) {
     pair[0] += x * c;
     pair[1] += x * d;
 #endif
+}
+OSVM_FORCE_INLINE void osvm_add_pair_f64(double *pair, double x, double c, double d) {
+    pair[0] += x * c;
+    pair[1] += x * d;
 }
 
 /* ------------------------------------------- the largest magnitude of n floats

@@ -309,7 +309,7 @@ cdef class Writing:
 cdef class Locked:
     """Base of all estimators: gives each its lock, which no copy or pickle takes along."""
 
-    _watched = frozenset()      # attributes whose change `_watched_changed` is told of
+    _watched = frozenset()      # attributes whose change calls `_watched_changed`
 
     def __cinit__(self):
         self._lock = ModelLock()

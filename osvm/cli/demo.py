@@ -36,7 +36,7 @@ class Result:
 
 @dataclass
 class Problem:
-    """The data of the demo, the regulariser, and the time of one ``X @ w``."""
+    """The data of the demo, the regularizer, and the time of one ``X @ w``."""
 
     X: Any
     y: np.ndarray
@@ -57,7 +57,7 @@ class Problem:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, default=200_000, help="training rows (%(default)s)")
-    parser.add_argument("--reg", type=float, default=1e-4, help="regulariser (%(default)s)")
+    parser.add_argument("--reg", type=float, default=1e-4, help="regularizer (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="names the problem (%(default)s)")
     parser.add_argument("--plot", default="osvm-demo.png", help="where to save (%(default)s)")
     parser.add_argument("--no-plot", action="store_true", help="do not draw")

@@ -22,12 +22,14 @@ from osvm.core.typedefs cimport WEIGHT_F32, Row, SVec, float32_t, float64_t
 
 cdef extern from "../_c/row.h" nogil:
     bint OSVM_RARE(bint condition)
-    double osvm_array_sq_norm_f32(const float *v, Py_ssize_t n)
-    double osvm_array_sq_norm_f64(const double *v, Py_ssize_t n)
-    void osvm_array_scale_f32(float *v, Py_ssize_t n, double factor)
-    void osvm_array_scale_f64(double *v, Py_ssize_t n, double factor)
-    void osvm_array_subtract_f32(float *u, const float *v, Py_ssize_t n, double factor)
-    void osvm_array_subtract_f64(double *u, const double *v, Py_ssize_t n, double factor)
+    double osvm_array_sq_norm_f32(const float *v, Py_ssize_t n, Py_ssize_t stride)
+    double osvm_array_sq_norm_f64(const double *v, Py_ssize_t n, Py_ssize_t stride)
+    void osvm_array_scale_f32(float *v, Py_ssize_t n, Py_ssize_t stride, double factor)
+    void osvm_array_scale_f64(double *v, Py_ssize_t n, Py_ssize_t stride, double factor)
+    void osvm_array_subtract_f32(float *u, const float *v, Py_ssize_t n, Py_ssize_t stride,
+                                 double factor)
+    void osvm_array_subtract_f64(double *u, const double *v, Py_ssize_t n, Py_ssize_t stride,
+                                 double factor)
 
 
 cdef inline void svec_init(SVec *w, void *v, Py_ssize_t dim, int kind) noexcept nogil:
@@ -52,9 +54,9 @@ cdef inline void svec_init(SVec *w, void *v, Py_ssize_t dim, int kind) noexcept 
 cdef inline void svec_recompute_norm(SVec *w) noexcept nogil:
     """Sum ||v||^2 afresh."""
     if w.kind == WEIGHT_F32:
-        w.sq_v = osvm_array_sq_norm_f32(<const float32_t *> w.v, w.dim)
+        w.sq_v = osvm_array_sq_norm_f32(<const float32_t *> w.v, w.dim, 1)
     else:
-        w.sq_v = osvm_array_sq_norm_f64(<const float64_t *> w.v, w.dim)
+        w.sq_v = osvm_array_sq_norm_f64(<const float64_t *> w.v, w.dim, 1)
 
 
 cdef inline void svec_flush_average(SVec *w) noexcept nogil:
@@ -62,9 +64,11 @@ cdef inline void svec_flush_average(SVec *w) noexcept nogil:
     if w.u == NULL or w.avg_scale == 0.0:
         return
     if w.kind == WEIGHT_F32:
-        osvm_array_subtract_f32(<float32_t *> w.u, <const float32_t *> w.v, w.dim, w.avg_scale)
+        osvm_array_subtract_f32(<float32_t *> w.u, <const float32_t *> w.v, w.dim, 1,
+                                w.avg_scale)
     else:
-        osvm_array_subtract_f64(<float64_t *> w.u, <const float64_t *> w.v, w.dim, w.avg_scale)
+        osvm_array_subtract_f64(<float64_t *> w.u, <const float64_t *> w.v, w.dim, 1,
+                                w.avg_scale)
     w.avg_scale = 0.0
 
 
@@ -73,9 +77,9 @@ cdef inline void svec_fold(SVec *w) noexcept nogil:
     svec_flush_average(w)
     if w.scale != 1.0:
         if w.kind == WEIGHT_F32:
-            osvm_array_scale_f32(<float32_t *> w.v, w.dim, w.scale)
+            osvm_array_scale_f32(<float32_t *> w.v, w.dim, 1, w.scale)
         else:
-            osvm_array_scale_f64(<float64_t *> w.v, w.dim, w.scale)
+            osvm_array_scale_f64(<float64_t *> w.v, w.dim, 1, w.scale)
         w.scale = 1.0
     svec_recompute_norm(w)
 

@@ -18,7 +18,7 @@ def make_chessboard(
     label_noise: float = 0.0,
     random_state: int | np.random.Generator | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Points on a chess board, labelled by the colour of their square.
+    """Points on a chess board, labelled by the color of their square.
 
     Each square of side 1 holds the same number of points (to one), in random
     order.  Kecman and Melki use 4 x 4 squares with 4,992 and 8,000 points.

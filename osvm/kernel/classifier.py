@@ -131,16 +131,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     """
 
     _task = "classify"
-    _losses = (
-        "hinge",
-        "squared_hinge",
-        "perceptron",
-        "logistic",
-        "modified_huber",
-        "multiclass_hinge",
-        "graph_hinge",
-        "softmax",
-    )
+    _loss_tasks = ("binary", "multiclass")
 
     def __init__(
         self,

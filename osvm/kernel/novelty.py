@@ -54,7 +54,7 @@ random_state, warm_start, verbose, record
     """
 
     _task = "novelty"
-    _losses = ("novelty",)
+    _loss_tasks = ("novelty",)
     fit_intercept = False
 
     def __init__(

@@ -34,7 +34,7 @@ def refuse_unread(model: Any, loss: Any, schedule: Any) -> None:
     label_kernel = getattr(model, "label_kernel", None)
     reads = {
         "eta0": hasattr(schedule, "eta0") or schedule.name == "bottou",
-        "taxonomy": loss.name == "graph_hinge"
+        "taxonomy": loss.needs_distances
         or (isinstance(label_kernel, str) and label_kernel == "taxonomy"),
     }
     parameters = inspect.signature(type(model).__init__).parameters

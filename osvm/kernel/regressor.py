@@ -56,7 +56,7 @@ random_state, warm_start, verbose, record
     """
 
     _task = "regress"
-    _losses = ("epsilon_insensitive", "huber", "squared")
+    _loss_tasks = ("regression",)
     nu = None
 
     def __init__(

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm import losses
 from osvm._parts.compiled import StepSpec
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
@@ -275,6 +274,6 @@ def starting_intercept(plan: Plan, targets: Array, weight: Array | None) -> floa
     """Where b starts: at the constant that fits numbers best; 0 for classes."""
     if plan.error_kind != "absolute" or not plan.fit_intercept or not plan.needs_t0:
         return 0.0
-    if plan.loss.name == losses.Squared.name:
+    if plan.loss.best_constant == "mean":
         return float(np.average(targets, weights=weight))
     return float(np.median(targets[some_rows(len(targets), _MEDIAN_ROWS)]))

@@ -9,7 +9,7 @@ One example, products by coordinate:
     w   <- w - eta g
 
 A coordinate is visited when the row is not zero there.  Between two visits its eta
-rests and only the regulariser moves it, which k steps at once bring up to date: with
+rests and only the regularizer moves it, which k steps at once bring up to date: with
 e = eta reg and a = 1 - e,
 
     w <- a^k w,   z <- (decay a)^k z - e w a^(k-1) (1 - decay^k)/(1 - decay).
@@ -419,7 +419,7 @@ cdef class SMDLearner(MetaLearner):
         return pow(self.step.decay, k)
 
     cdef void catch_up(self, double k, double *eta, double *w, double *z) noexcept nogil:
-        """k steps of the regulariser alone."""
+        """k steps of the regularizer alone."""
         cdef double e, g, shrunk, decayed, decay = self.step.decay
         if k <= 0.0 or (w[0] == 0.0 and z[0] == 0.0):
             return

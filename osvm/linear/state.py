@@ -165,7 +165,7 @@ class LinearState(PlanParams, OnlineEstimator):
         Schema("plan", _PLAN, {}).check(numbers, {})
         loss, schedule = losses.get(saved["loss"]), schedules.get(saved["schedule"])
         check_loss(self, loss)
-        if loss.name == losses.GraphHinge.name:
+        if loss.needs_distances:
             shape = (scalars["n_out"], scalars["n_out"])
             schema = Schema("plan", {}, {"delta": ArrayField(shape, low=0.0, high=1e100)})
             schema.check({}, {} if delta is None else {"delta": delta})

@@ -1,4 +1,4 @@
-"""A whole grid of regularisers and schedules, trained together in one pass.
+"""A whole grid of regularizers and schedules, trained together in one pass.
 
 Sixteen fits read the data sixteen times; here every row is read once and meets
 the weights of all candidates, which lie side by side (`osvm/linear/columns.pxd`).  Each
@@ -222,13 +222,13 @@ class OnePassSearch:
         if ax is None:
             ax = plt.subplots(layout="constrained")[1]
         n = len(self.candidates_)
-        colours = plt.get_cmap("viridis")(np.linspace(0.0, 0.9, n))
+        colors = plt.get_cmap("viridis")(np.linspace(0.0, 0.9, n))
         for i, params in enumerate(self.candidates_):
             what = ", ".join(f"{name}={_short(value)}" for name, value in params.items())
             ax.plot(
                 self.path_["examples"],
                 100 * self.path_["error"][:, i],
-                color=colours[i],
+                color=colors[i],
                 linewidth=2.5 if i == self.best_index_ else 1.0,
                 label=f"{what}{'  (best)' if i == self.best_index_ else ''}",
             )

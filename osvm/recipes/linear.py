@@ -82,7 +82,7 @@ def online_svm(
 ) -> LinearClassifier:
     """The online linear SVM of Bagnell's notes: Pegasos on rows of unit norm.
 
-    Source (1), algorithm 1 and its advice to normalise the inputs.  Sets what
+    Source (1), algorithm 1 and its advice to normalize the inputs.  Sets what
     :func:`pegasos` sets, and normalize=True.
 
     Parameters
@@ -102,7 +102,7 @@ def sgd_svm(
 
     Source (2); the same as ``reg/2 w.w + mean hinge`` with ``reg = 1/(C n)``.  Sets
     loss="hinge", schedule="bottou", fit_intercept=True, shuffle=False.  The
-    intercept is not regularised and has its own step, 1/sqrt(t).
+    intercept is not regularized and has its own step, 1/sqrt(t).
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ def smd(
     """Stochastic meta-descent with a step size for every coordinate.
 
     Vishwanathan, Schraudolph, Smola (JMLR 2006), section 2.  Only the coordinates of a
-    row are visited; the regulariser reaches the others when they are met again.  Sets
+    row are visited; the regularizer reaches the others when they are met again.  Sets
     schedule=SMD(per_coordinate=True, ...), fit_intercept=False, shuffle=False.
 
     Parameters

@@ -26,24 +26,19 @@ from cpython.unicode cimport PyUnicode_AsUTF8String
 from libc.math cimport fabs, log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memset
 
 import numpy as np
 
+from osvm.core.rows cimport OSVM_PREFETCH
+from osvm.stream._characters cimport code_point, is_space, is_word, lower, text_t
 from osvm.stream._parsing cimport Csr, CsrBuilder, csr_end_row, csr_reserve
+from osvm.stream._kept_terms cimport (
+    KeptTerms, terms_bytes, terms_clear, terms_free, terms_keep, terms_make, terms_read,
+    terms_text,
+)
 from osvm.stream._murmur cimport murmur32
-
-cdef extern from * nogil:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define OSVM_PREFETCH(p) __builtin_prefetch((p), 1)
-    #else
-    #define OSVM_PREFETCH(p) ((void) (p))
-    #endif
-    """
-    void OSVM_PREFETCH(const void *p)
-
-ctypedef const unsigned char *text_t
+from osvm.stream._word_set cimport WordSet, word_set_fill, word_set_free, word_set_has
 
 ctypedef fused real_t:
     float
@@ -58,63 +53,6 @@ cdef int _c
 for _c in range(128):
     KEPT[_c] = _c if chr(_c).isalnum() or _c == 95 else 0
     LOWERED[_c] = ord(chr(_c).lower()) if KEPT[_c] else 0
-
-
-cdef inline Py_ssize_t code_point(text_t p, text_t stop, uint32_t *code) noexcept nogil:
-    """Length of the UTF-8 sequence at p (2 to 4 bytes), or 0 when it is not one."""
-    cdef unsigned char lead = p[0]
-    cdef Py_ssize_t length
-    cdef Py_ssize_t i
-    cdef uint32_t c
-    if 0xC2 <= lead <= 0xDF:
-        length = 2
-        c = lead & 0x1F
-    elif 0xE0 <= lead <= 0xEF:
-        length = 3
-        c = lead & 0x0F
-    elif 0xF0 <= lead <= 0xF4:
-        length = 4
-        c = lead & 0x07
-    else:
-        return 0
-    if stop - p < length:
-        return 0
-    for i in range(1, length):
-        if p[i] & 0xC0 != 0x80:
-            return 0
-        c = (c << 6) | (p[i] & 0x3F)
-    if (length == 3 and (c < 0x800 or 0xD800 <= c <= 0xDFFF)) or (
-            length == 4 and (c < 0x10000 or c > 0x10FFFF)):
-        return 0
-    code[0] = c
-    return length
-
-
-cdef inline bint is_space(unsigned char c) noexcept nogil:
-    return c == 32 or 9 <= c <= 13 or 28 <= c <= 31
-
-
-cdef inline bint is_word(uint32_t c) noexcept nogil:
-    """Whether a character beyond ASCII belongs to words."""
-    if c < 0xC0:
-        return c == 0xAA or c == 0xB5 or c == 0xBA
-    if c == 0xD7 or c == 0xF7:
-        return False
-    return not (0x2000 <= c <= 0x206F or 0x2190 <= c <= 0x2BFF or 0x3000 <= c <= 0x3003
-                or 0x3008 <= c <= 0x3020 or 0xFF00 <= c <= 0xFF0F or 0xFF1A <= c <= 0xFF20
-                or 0xFF3B <= c <= 0xFF3E or 0xFF5B <= c <= 0xFF65 or c == 0xFEFF
-                or 0x1F300 <= c <= 0x1FAFF)
-
-
-cdef inline uint32_t lower(uint32_t c) noexcept nogil:
-    """Lower case of two-byte letters; each lies in the two-byte range too."""
-    if 0xC0 <= c <= 0xDE:
-        return c + 32
-    if 0x391 <= c <= 0x3A9 or 0x410 <= c <= 0x42F:
-        return c + 32
-    if 0x400 <= c <= 0x40F:
-        return c + 80
-    return c
 
 
 def check_document(document):
@@ -168,18 +106,10 @@ cdef class TermHasher:
     cdef public bint raw
     cdef readonly int64_t n_documents
     cdef uint32_t *df                   # documents by column, with idf
-    # the first term of each column, with keep_terms
-    cdef uint32_t *term_at              # offset in `terms` + 1, 0 = none
-    cdef unsigned char *terms           # a byte for the length, then the term
-    cdef Py_ssize_t terms_size
-    cdef Py_ssize_t terms_room
+    cdef KeptTerms terms                # the first term of each column, with keep_terms
     cdef bint patchy                    # a column that was counted may have no term
-    # stop words, one after the other, found through a table by their hash
-    cdef bytes stops
-    cdef text_t stop_text               # within `stops`
-    cdef uint32_t *stop_slots           # word number + 1, 0 = free
-    cdef Py_ssize_t stop_mask
-    cdef Py_ssize_t *stop_starts
+    cdef bytes stop_text
+    cdef WordSet stops                  # of words in `stop_text`
     # scratch, reused from one document to the next
     cdef unsigned char *words           # tokens of a document, a space after each
     cdef Py_ssize_t words_room
@@ -192,23 +122,10 @@ cdef class TermHasher:
     cdef Py_ssize_t *lengths            # and its length
     cdef Py_ssize_t spelled_room
 
-    def __cinit__(self):
-        self.df = self.term_at = self.stop_slots = NULL
-        self.terms = self.words = NULL
-        self.starts = self.stop_starts = NULL
-        self.slots = NULL
-        self.spelled = NULL
-        self.lengths = NULL
-        self.spelled_room = 0
-        self.terms_size = self.terms_room = self.stop_mask = 0
-        self.words_room = self.starts_room = self.slots_room = 0
-
     def __dealloc__(self):
         free(self.df)
-        free(self.term_at)
-        free(self.terms)
-        free(self.stop_slots)
-        free(self.stop_starts)
+        terms_free(&self.terms)
+        word_set_free(&self.stops)
         free(self.words)
         free(self.starts)
         free(self.slots)
@@ -233,44 +150,12 @@ cdef class TermHasher:
             self.df = <uint32_t *> calloc(1 << bits, sizeof(uint32_t))
             if self.df == NULL:
                 raise MemoryError
-        if keep_terms:
-            self.term_at = <uint32_t *> calloc(1 << bits, sizeof(uint32_t))
-            if self.term_at == NULL:
-                raise MemoryError
-        if stop_words:
-            self._set_stop_words(sorted(word.encode() for word in stop_words))
-
-    def _set_stop_words(self, list words):
-        cdef Py_ssize_t size = 64
-        cdef Py_ssize_t k, slot, start = 0
-        while size < 4 * len(words):
-            size *= 2
-        self.stops = b"".join(words)
-        self.stop_slots = <uint32_t *> calloc(size, sizeof(uint32_t))
-        self.stop_starts = <Py_ssize_t *> calloc(len(words) + 1, sizeof(Py_ssize_t))
-        if self.stop_slots == NULL or self.stop_starts == NULL:
+        if keep_terms and terms_make(&self.terms, <Py_ssize_t> 1 << bits) < 0:
             raise MemoryError
-        self.stop_mask = size - 1
-        self.stop_text = <text_t> PyBytes_AS_STRING(self.stops)
-        for k in range(len(words)):
-            self.stop_starts[k] = start
-            slot = murmur32(self.stop_text + start, len(words[k]), 0) & self.stop_mask
-            while self.stop_slots[slot]:
-                slot = (slot + 1) & self.stop_mask
-            self.stop_slots[slot] = k + 1
-            start += len(words[k])
-        self.stop_starts[len(words)] = start
-
-    cdef bint _is_stop(self, text_t word, Py_ssize_t length) noexcept nogil:
-        cdef Py_ssize_t slot = murmur32(word, length, 0) & self.stop_mask
-        cdef Py_ssize_t k
-        while self.stop_slots[slot]:
-            k = self.stop_slots[slot] - 1
-            if (self.stop_starts[k + 1] - self.stop_starts[k] == length
-                    and memcmp(self.stop_text + self.stop_starts[k], word, length) == 0):
-                return True
-            slot = (slot + 1) & self.stop_mask
-        return False
+        if stop_words:
+            words = sorted(word.encode() for word in stop_words)
+            self.stop_text = b"".join(words)
+            word_set_fill(&self.stops, self.stop_text, words)
 
     # ------------------------------------------------------------------ counts
 
@@ -303,66 +188,26 @@ cdef class TermHasher:
 
     def term(self, Py_ssize_t column):
         """The first term that fell into a column; None where none is kept."""
-        cdef Py_ssize_t at
-        if not self.keep_terms or not 0 <= column < <Py_ssize_t> 1 << self.bits:
-            return None
-        at = self.term_at[column]
-        if at == 0:
-            return None
-        return self.terms[at:at + self.terms[at - 1]].decode("utf-8", "replace")
+        return terms_text(&self.terms, column)
 
     def get_terms(self):
         """Columns that have a term, and their terms: a byte for the length, then the bytes."""
-        cdef Py_ssize_t size = (<Py_ssize_t> 1 << self.bits) if self.keep_terms else 0
         cdef const uint32_t[::1] view
-        if not size:
+        if not self.keep_terms:
             return np.empty(0, np.int32), b""
-        view = <uint32_t[:size]> self.term_at
-        places = np.asarray(view)
-        columns = np.flatnonzero(places)
-        return columns.astype(np.int32), b"".join(
-            [self.terms[at - 1:at + self.terms[at - 1]] for at in places[columns].tolist()]
-        )
+        view = <uint32_t[:self.terms.columns]> self.terms.at
+        columns = np.flatnonzero(view)
+        return columns.astype(np.int32), terms_bytes(&self.terms, np.asarray(view)[columns])
 
     def set_terms(self, columns, bytes terms):
         """Keep terms as `get_terms` gives them, for columns that have none."""
-        cdef Py_ssize_t at = 0
-        cdef Py_ssize_t size = len(terms)
-        cdef text_t p = <text_t> PyBytes_AS_STRING(terms)
-        cdef Py_ssize_t column
-        for column in columns:
-            if (not self.keep_terms or not 0 <= column < <Py_ssize_t> 1 << self.bits
-                    or at >= size or at + 1 + p[at] > size):
-                raise ValueError("the saved terms do not fit their columns")
-            if self._keep(column, p + at + 1, p[at]) < 0:
-                raise MemoryError
-            at += 1 + p[at]
-        if at != size:
-            raise ValueError("the saved terms do not fit their columns")
+        terms_read(&self.terms, columns, terms)
 
     def forget_terms(self):
         """Drop all terms."""
         if self.keep_terms:
-            memset(self.term_at, 0, (<size_t> 1 << self.bits) * sizeof(uint32_t))
-            self.terms_size = 0
+            terms_clear(&self.terms)
             self.patchy = True
-
-    cdef int _keep(self, uint32_t column, text_t term, Py_ssize_t length) noexcept nogil:
-        """Note the first term of a column; 0, or -1 without memory."""
-        cdef void *memory
-        if self.term_at[column] or length > 255 or self.terms_size > MOST - 256:
-            return 0
-        if self.terms_room < self.terms_size + length + 1:
-            memory = realloc(self.terms, 2 * self.terms_room + 4096)
-            if memory == NULL:
-                return -1
-            self.terms = <unsigned char *> memory
-            self.terms_room = 2 * self.terms_room + 4096
-        self.terms[self.terms_size] = <unsigned char> length
-        memcpy(self.terms + self.terms_size + 1, term, length)
-        self.term_at[column] = <uint32_t> (self.terms_size + 1)
-        self.terms_size += length + 1
-        return 0
 
     # ------------------------------------------------------------------- terms
 
@@ -461,7 +306,7 @@ cdef class TermHasher:
                         length = 1
             # a separator or the end
             if characters >= self.min_length and not (
-                    self.stop_mask and self._is_stop(token, out - token)):
+                    self.stops.mask and word_set_has(&self.stops, token, out - token)):
                 self.starts[n] = token - self.words
                 n += 1
                 out[0] = c' '
@@ -564,7 +409,7 @@ cdef class TermHasher:
                 for i in range(first, csr.n_values):
                     if self.idf and self.df[csr.indices[i]] > 1 and not self.patchy:
                         continue        # it has its term
-                    if self._keep(csr.indices[i], self.spelled[i - first],
+                    if terms_keep(&self.terms, csr.indices[i], self.spelled[i - first],
                                   self.lengths[i - first]) < 0:
                         return -1
         if not self.raw:

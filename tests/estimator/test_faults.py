@@ -244,7 +244,7 @@ def _grow(model, blocks):
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20), hard))
+    resource.setrlimit(resource.RLIMIT_AS, (used + (150 << 20), hard))
     for n, block in enumerate(blocks):
         before = model.__dict__.get("t_", 0)
         try:

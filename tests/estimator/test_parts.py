@@ -103,6 +103,7 @@ def test_grid_search_over_parts():
     assert search.fit(X, y).best_score_ > 0.4
 
 
+@pytest.mark.slow  # `.ci/run nosklearn` runs the file that way
 @pytest.mark.skipif(bool(os.environ.get("OSVM_NO_SKLEARN")), reason="runs the others that way")
 def test_without_scikit_learn():
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The order in which labels come: runs are told of, once; a mixed stream never warns."""
+"""The order in which labels come: a run of equal labels warns once, a mixed stream never."""
 
 import pickle
 import warnings

@@ -36,7 +36,7 @@ def gram_of(model, X, vectors):
     "solver", [None, *(n for n in solvers.names() if n != "voted_perceptron")]
 )
 def test_a_kernel_with_every_solver(solver, form):
-    X, y = problem()
+    X, y = problem(n=40)
     model = osvm.KernelClassifier(kernel=cosh_of_dots, random_state=0)
     if solver is not None:
         model = osvm.SVC(kernel=cosh_of_dots, solver=solver)

@@ -41,7 +41,7 @@ class BufferMachine:
             self._chunks = {name: np.empty(0) for name in _HISTORY}
             self._chunks["support"] = np.empty(0, np.intp)
         self.unit = 1.0  # spread of the targets of `fit`
-        self._plan: Any = None  # what the parameters came to, and the parameters
+        self._plan: Any = None  # resolved parameters, and the parameters
 
     # what estimators read
     @property

@@ -287,7 +287,7 @@ def _resolve(
     """
     part = losses.get(getattr(model, "loss", "novelty"))
     if part.name in losses.names():
-        check_choice("loss", part.name, model._losses)
+        check_choice("loss", part.name, losses.for_tasks(model._loss_tasks))
     schedule = _schedule(model)
     nu = _nu_trick(model.nu, schedule)
     if nu is not None:
@@ -346,9 +346,11 @@ def _set_average(state: KernelState, average: bool) -> None:
 
 def _step_unit(part: Any, unit: float) -> float:
     """What the gradient of a loss lacks of the targets' unit."""
-    if part.name == "huber":  # a slope of delta at most
-        return max(1.0, unit / float(part.delta))
-    return unit if part.name == "epsilon_insensitive" else 1.0
+    if part.task != "regression" or not np.isfinite(part.slope_bound):
+        return 1.0
+    lacking = unit / float(part.slope_bound)
+    # where the loss is curved, the gradient of a small error has the unit
+    return max(1.0, lacking) if np.isfinite(part.curvature_bound) else lacking
 
 
 def _eta0(model: Any, schedule: schedules.Schedule) -> float:
@@ -367,7 +369,7 @@ def _t0(eta0: float, reg: float) -> float:
 
 def _loss_spec(model: Any, part: Any, batch: Batch) -> LossSpec:
     """The compiled loss; distances between the classes known for "graph_hinge"."""
-    if part.name == "graph_hinge" and batch.index is not None:
+    if part.needs_distances and batch.index is not None:
         return part.spec(_taxonomy(model, part).distances(batch.index.classes.tolist()))
     return part.spec()
 
