@@ -21,7 +21,7 @@ from osvm._estimator.compat import CallbackSupport
 from osvm._estimator.progress import make_progress
 from osvm._estimator.threads import Team, resolve_jobs, row_parts
 from osvm._input import validate
-from osvm.linear.constant import warn_if_constant, warn_if_off_center, warn_if_unequal
+from osvm.linear.constant import warn_if_constant, warn_if_off_center, warn_of_columns
 from osvm.linear.few_rows import are_few, solve_few
 from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
@@ -90,18 +90,16 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             source.set_row_scale(validate.unit_scale(source), largest=1.0)
         scaling = self._scaling
         fresh = reset and not (self.warm_start and "_learner" in self.__dict__)
+        if fresh and self.scale is None:
+            return source, X
         if fresh:
-            scaling = Scaling.of(self.scale, source, self._moves_columns(source))
+            scaling = Scaling.of(self.scale, source, self._may_center(source))
         return scaled(source, scaling, fresh), X
 
-    def _moves_columns(self, source: Any, plan: Plan | None = None) -> bool:
-        """Whether `fit` learns columns far from 0 as if they were around it.
-
-        ``scale="std"`` asks for it, or the default of a plan.  The offset makes up for it.
-        """
-        asked = self.scale == "std" if plan is None else self.scale is None and is_chosen(plan)
+    def _may_center(self, source: Any) -> bool:
+        """Whether an offset can make up for columns that are centered."""
         free = self.fit_intercept is True and not self.normalize and self._error_kind != "novel"
-        return asked and free and not source.sparse
+        return free and not source.sparse
 
     @staticmethod
     def _weight_dtype(X: Any) -> Any:
@@ -141,13 +139,19 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         order = visiting_order(source.n_rows, shuffle, rng)
         if warm is not None:
             learner, plan = warm
-        elif self._moves_columns(source, plan) and (moved := Scaling.around_zero(source)):
-            source = scaled(source, moved, fresh=True)
-            data = replace(data, X=source)
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
         alive = None if auto is None else competing(data.targets, data.weight)
         n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
-        few = auto is not None and warm is None and self._asks_for_no_passes() and are_few(source)
+        may_be_few = auto is not None and warm is None and self._asks_for_no_passes()
+        few = may_be_few and are_few(source)
+        centers = not source.sparse and self.scale is None and self._may_center(source)
+        centers = centers and warm is None and (auto is not None or is_chosen(plan))
+        if centers:
+            moved = Scaling.around_zero(source, few)
+            if moved is not None:
+                source = scaled(source, moved, fresh=True)
+                data = replace(data, X=source)
+                few = may_be_few and are_few(source)
         if few:
             n_epochs, alive = 1, 1
         may_stop = auto is not None and self.epochs is None
@@ -196,14 +200,13 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             raise interrupt
         if epochs is not None:
             epochs.close()
+        if not (source.sparse or centers):
+            warn_of_columns(data.X, plan, stacklevel=3)
         self._warn(learner, plan, data, before, figures)
 
     @staticmethod
     def _warn(learner: Any, plan: Plan, data: Examples, before: float, figures: Any) -> None:
-        """Of columns that differ too much, or of a fit that learnt nothing."""
-        if not data.X.sparse:
-            warn_if_unequal(data.X, plan, stacklevel=4)
-            warn_if_off_center(data.X, stacklevel=4)
+        """Of a fit that learnt nothing."""
         figure = (
             learner.loss_sum - figures[0]
             if plan.error_kind == "absolute"

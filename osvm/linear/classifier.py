@@ -74,8 +74,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         Divide each column by its standard deviation over all rows of `fit`, or by its largest
         value, without a copy of X; `reg` is then one of the scaled weights, while `coef_` is
         for X as it is.  "std" also centers dense columns whose mean is more than three
-        deviations, and so does "auto" without `scale`.  "running", for streams, adapts the steps to
-        the largest value of each column so far (``schedule="auto"`` and "adaptive").
+        deviations, and so does "auto" without `scale`.  "running", for streams, adapts the
+        steps to the largest value of each column so far (``schedule="auto"`` and "adaptive").
     fit_intercept : bool, default True
     epochs : int, optional
         Passes over the data in `fit`, at most: `tol` and `callback` may end it sooner.  5 by

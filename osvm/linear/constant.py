@@ -107,6 +107,12 @@ def warn_if_far(targets: Array, stacklevel: int) -> None:
         )
 
 
+def warn_of_columns(X: Any, plan: Plan, stacklevel: int) -> None:
+    """Warn of dense columns of very different size or far from 0."""
+    warn_if_unequal(X, plan, stacklevel + 1)
+    warn_if_off_center(X, stacklevel + 1)
+
+
 def warn_if_unequal(X: Any, plan: Plan, stacklevel: int) -> None:
     """Warn of dense columns of very different size, where the steps do not adapt to it."""
     adapts = isinstance(plan.schedule, Adaptive | CoinBetting | Auto)

@@ -91,9 +91,12 @@ class Scaling:
         return cls(scale, factors, float((top * factors).max()) * (1.0 + 1e-6), center)
 
     @classmethod
-    def around_zero(cls, X: RowSource) -> Scaling | None:
-        """For dense columns that are far from 0, in their own units; None without any."""
-        columns, top, mean, _ = far_columns(X)
+    def around_zero(cls, X: RowSource, solved: bool) -> Scaling | None:
+        """For dense columns that are far from 0, in their own units; None without any.
+
+        `solved`: not by steps (`few_rows`), which bears more.
+        """
+        columns, top, mean, _ = far_columns(X, _MOST_DEVIATIONS if solved else _FAR)
         if not len(columns):
             return None
         center = np.zeros(X.n_features)
