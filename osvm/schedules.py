@@ -395,8 +395,9 @@ class Auto(Schedule):
     """What suits the task: the default of the linear classifier and regressor.
 
     Classes: several settings of :class:`Adaptive` side by side, the best so far answers.  Each
-    setting is judged by the errors that it makes on examples before it learns them; one that
-    is clearly worse is dropped, so that a long stream costs little more than one setting.
+    setting is judged by the errors that it makes on examples before it learns them, those on
+    a class that is an eighth as frequent as the first one, or less, counted three times; one
+    that is clearly worse is dropped, so that a long stream costs little more than one setting.
     `fit` lets three of them compete over the first 4,096 rows that it visits (of two classes,
     one of which has less than 2.5 % of the rows, only the one with explicit steps), goes on with
     the one that errs least on the second half of them, and predicts with the average over the
@@ -463,7 +464,7 @@ CANDIDATES = (
     Adaptive(eta0=10.0, normalized=True, implicit=False),
     Adaptive(eta0=0.5, forget=0.98),
 )
-PREDICTORS = (3, 3, 2, 2, 1)
+PREDICTORS = (3, 3, 2, 3, 1)
 OF_FIT = 0b01011
 OF_RARE = 0b01000
 DECIDED_AT = 4096  # examples of a fit before the best candidate goes on alone

@@ -30,6 +30,7 @@ from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import SGDLearner
 from osvm.linear.merging import Outputs, merge_sigmoids, merge_states
 from osvm.linear.plan import is_chosen
+from osvm.linear.scaling import Scaling
 
 __all__ = ["comparable", "merge"]
 
@@ -273,6 +274,7 @@ def _split(state: State, factors: Array | None) -> tuple[dict[str, Any], State, 
     scalars, arrays = state
     arrays = dict(arrays)
     own = arrays.pop("column_factors", None)
+    arrays.pop("column_center", None)
     if own is not None and factors is not None and not np.array_equal(own, factors):
         for name in {"w_v", "w_u"} & arrays.keys():
             weights = arrays[name]
@@ -282,6 +284,25 @@ def _split(state: State, factors: Array | None) -> tuple[dict[str, Any], State, 
     arrays.pop("recent", None)
     platt = arrays.pop("platt", None)
     return scalars, (scalars["learner"], arrays), platt
+
+
+def _around(model: Any, scaling: Scaling | None) -> Any:
+    """The model, a copy of it where columns must be moved to the center of another model."""
+    own = model._scaling
+    center, other = (None if one is None else one.center for one in (own, scaling))
+    same = center is other or (
+        center is not None and other is not None and np.array_equal(center, other)
+    )
+    if same:
+        return model
+    d = model.n_features_in_
+    factors = np.ones(d) if own is None else own.factors
+    gap = (np.zeros(d) if center is None else center) - (np.zeros(d) if other is None else other)
+    with model._lock:
+        moved = copy.copy(model)
+        moved._learner = model._learner.copy()
+    moved._learner.move_origin(factors * gap)
+    return moved
 
 
 def _merge_linear(merged: Any, models: list[Any], base: Any, shares: Array) -> State:
@@ -303,7 +324,7 @@ def _merge_linear(merged: Any, models: list[Any], base: Any, shares: Array) -> S
 
     def parts() -> Any:
         for number, model in enumerate(models):
-            scalars, learner, platt = _split(_state(model), factors)
+            scalars, learner, platt = _split(_state(_around(model, scaling)), factors)
             given = model.reg is not None or model.C is not None or "offset" not in scalars
             if given and opened and scalars["reg"] != opened[0][0]["reg"]:
                 raise ValueError(
@@ -326,8 +347,8 @@ def _merge_linear(merged: Any, models: list[Any], base: Any, shares: Array) -> S
             scalars["t0"] = _mean([part["t0"] for part in plans], shares)
         steps = [part["plan"]["intercept_step"] for part in plans]
         scalars["plan"] = {**plans[0]["plan"], "intercept_step": _mean(steps, shares)}
-    if factors is not None:
-        arrays["column_factors"] = factors
+    if scaling is not None:
+        arrays |= scaling.arrays()
     if opened[0][1] is not None:
         states: Any = [platt for _, platt in opened]
         arrays["platt"] = merge_sigmoids(states, shares, sigmoids, outputs, n_out)

@@ -17,8 +17,8 @@ from osvm.linear.adaptive_bank cimport (
     Bank, deviation, error_of, mean_rate, rate_factor, read_cell, read_row,
 )
 from osvm.linear.adaptive_judge cimport (
-    LAST, MOST_PREDICTORS, TAIL, Judge, answering, answers_mean, count_answer, count_errors,
-    forget_errors, is_due, losers,
+    LAST, MOST_PREDICTORS, TAIL, Judge, answering, answers_mean, choose, count_answer,
+    count_errors, forget_errors, is_due, losers,
 )
 from osvm.linear.adaptive_learn cimport largest_inflation, learn_row
 from osvm.linear.adaptive_step cimport OSVM_LANES, PLANE_U, Group
@@ -51,6 +51,7 @@ cdef class AdaptiveLoop(Learner):
     cdef readonly object steps          # of all candidates, dropped ones too
     cdef readonly object predictors     # of each candidate; None where they are not judged
     cdef readonly object figures        # E of each predictor
+    cdef readonly object class_weights  # sum of c of each class, while predictors are judged
     cdef readonly object outcomes       # sums of c and c^2, by the set of predictors that erred
     cdef object _groups, _work, _active
     cdef Bank bank
@@ -120,6 +121,9 @@ cdef class AdaptiveLoop(Learner):
                     judge.is_tail[judge.n_predictors] = kind == TAIL
                     judge.n_predictors += 1
         self.predictors, judge.judged, self.bank.judging = predictors, True, True
+        judge.n_classes = max(self.n_out, 2)
+        self.class_weights = np.zeros(judge.n_classes)
+        judge.class_weights = <double *> pointer(self.class_weights)
         self.figures = np.zeros(judge.n_predictors)
         self.outcomes = np.zeros((2, 1 << judge.n_predictors))
         judge.figures = <double *> pointer(self.figures)
@@ -252,7 +256,7 @@ cdef class AdaptiveLoop(Learner):
         """Drop all candidates but these (bits)."""
         cdef Py_ssize_t kept[MOST_PREDICTORS]
         cdef Py_ssize_t g, n_kept = 0
-        cdef int header, p
+        cdef int header
         cdef Judge *judge = &self.judge
         alive &= judge.alive
         if not judge.judged or not alive:
@@ -280,9 +284,7 @@ cdef class AdaptiveLoop(Learner):
         for g in range(n_kept):
             self.bank.groups[g] = self.bank.groups[kept[g]]
         self._take(alive, header, cells, offsets)
-        if not alive >> judge.group_of[judge.chosen] & 1:
-            judge.chosen = min((self.figures[p], p) for p in range(judge.n_predictors)
-                               if alive >> judge.group_of[p] & 1)[1]
+        choose(judge, &self.bank)
 
     def keep_best(self):
         """Drop all candidates but the one that answers."""
@@ -476,6 +478,35 @@ cdef class AdaptiveLoop(Learner):
             self.read_all(mean, <const float64_t *> m.at + m.header, &view[0, 0])
         return out[0] if len(out) == 1 else out
 
+    def move_origin(self, double[::1] origin):
+        """Change the offsets so that x gets the score that x - origin had, in all columns."""
+        if self.bank.single:
+            self.move_offsets(&origin[0], <const float32_t *> self.bank.at + self.bank.header)
+        else:
+            self.move_offsets(&origin[0], <const float64_t *> self.bank.at + self.bank.header)
+
+    cdef void move_offsets(self, const double *origin, const weight_t *v) noexcept nogil:
+        cdef Bank *m = &self.bank
+        cdef Py_ssize_t g, j, k
+        cdef int window, older = m.older
+        cdef double e, total
+        for g in range(m.n_groups):
+            e = rate_factor(m, &m.groups[g], m.t)
+            for k in range(g * m.n_out, (g + 1) * m.n_out):
+                total = 0.0
+                for j in range(m.n_features):
+                    total += origin[j] * read_cell(m, &m.groups[g], k, v + j * m.stride, False, e)
+                m.b[k] -= total
+                for window in range(2 * m.averages):
+                    if m.counts[window] == 0.0:
+                        continue
+                    m.older, total = window, 0.0
+                    for j in range(m.n_features):
+                        total += origin[j] * read_cell(m, &m.groups[g], k, v + j * m.stride,
+                                                       True, e)
+                    m.b[(PLANE_U + window) * m.K + k] -= m.counts[window] * total
+                m.older = older
+
     def offset_array(self, bint averaged=False):
         """The offsets that answer."""
         cdef Bank *m = &self.bank
@@ -522,7 +553,8 @@ cdef class AdaptiveLoop(Learner):
                                       for g in range(m.n_groups)])}
         if self.judge.judged:
             scalars |= {"alive": self.judge.alive, "chosen": self.judge.chosen}
-            arrays |= {"figures": self.figures.copy(), "outcomes": self.outcomes.copy()}
+            arrays |= {name: getattr(self, name).copy()
+                       for name in ("figures", "outcomes", "class_weights")}
         return scalars, arrays
 
     def set_state(self, scalars, arrays):
@@ -536,7 +568,8 @@ cdef class AdaptiveLoop(Learner):
             if scalars["alive"] != self.judge.alive:
                 self._allocate(scalars["alive"])
             self.judge.chosen = scalars["chosen"]
-            self.figures[:], self.outcomes[:] = arrays["figures"], arrays["outcomes"]
+            for name in ("figures", "outcomes", "class_weights"):
+                getattr(self, name)[:] = arrays[name]
         for name in ("cells", "offsets", "losses", "errors"):
             getattr(self, name)[:] = arrays[name]
         for g in range(m.n_groups):

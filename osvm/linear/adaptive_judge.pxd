@@ -9,18 +9,29 @@
 # predictor errs more than the best of all, by 3 standard deviations of the difference:
 # sum c (e_p - e_best) > 3 sqrt(sum c^2 [e_p != e_best]).  The first 512 do not count: small steps
 # err more at first, and less in the end.
-from libc.math cimport sqrt
+#
+# Errors hardly tell settings apart where a class is rare, that is where it has come less than an
+# eighth as often as the most frequent one: never to answer with it is as good as to look for it.
+# To miss such an example counts as RARE_COST errors (of a predictor with F1 = 1/2 for a class, a
+# missed example takes three times as much from F1 as a false alarm does), and while there is such
+# a class, settings without explicit steps, which are slow to find it, are behind by RARE_LEAD.
+from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport int64_t
 
 from osvm.linear.adaptive_bank cimport Bank, error_of
+from osvm.linear.adaptive_step cimport Group
 from osvm.core.loss cimport loss_value_xi
 from osvm.core.mloss cimport mloss_value_xi
+from osvm.core.step cimport STEP_ADAPTIVE_EXPLICIT
 
 cdef enum:
     FIRST_LOOK = 1024       # examples before the first look at losing candidates
     LAST = 1                # predictors of a candidate: its last iterate,
     TAIL = 2                # its tail average
     MOST_PREDICTORS = 10
+    RARE_RATIO = 8          # how many times as often the most frequent class comes, at least
+    RARE_COST = 3
+    RARE_LEAD = 8
 
 cdef struct Judge:
     bint judged                         # whether there is something to judge
@@ -33,6 +44,8 @@ cdef struct Judge:
     double decay
     double *figures                     # E of each predictor
     double *outcomes                    # sums of c and c^2, by the set of predictors that erred
+    double *class_weights               # sum of c for each class
+    Py_ssize_t n_classes
 
 
 cdef inline Py_ssize_t answering(const Judge *judge) noexcept nogil:
@@ -46,14 +59,59 @@ cdef inline bint answers_mean(const Judge *judge, const Bank *m) noexcept nogil:
             and (not judge.judged or judge.is_tail[judge.chosen]))
 
 
+cdef inline double rare_below(const Judge *judge) noexcept nogil:
+    """The weight below which a class is rare."""
+    cdef Py_ssize_t k
+    cdef double most = 0.0
+    for k in range(judge.n_classes):
+        most = max(most, judge.class_weights[k])
+    return most / RARE_RATIO
+
+
+cdef inline bint has_rare(const Judge *judge) noexcept nogil:
+    """Whether one of the classes that came is rare."""
+    cdef Py_ssize_t k
+    cdef double below = rare_below(judge)
+    for k in range(judge.n_classes):
+        if 0.0 < judge.class_weights[k] < below:
+            return True
+    return False
+
+
+cdef inline double behind(const Judge *judge, const Bank *m, int p, bint rare) noexcept nogil:
+    """The figure of a predictor, with what its setting is behind by."""
+    cdef const Group *group = &m.groups[judge.place[judge.group_of[p]]]
+    if not rare or group.step.flags & STEP_ADAPTIVE_EXPLICIT:
+        return judge.figures[p]
+    return judge.figures[p] + (RARE_LEAD if group.step.forget == 1.0 else 2 * RARE_LEAD)
+
+
+cdef inline void choose(Judge *judge, const Bank *m) noexcept nogil:
+    """Let the best predictor answer; the present one if it is as good."""
+    cdef int p, best = judge.chosen
+    cdef bint rare = has_rare(judge)
+    cdef double least = INFINITY
+    if judge.place[judge.group_of[best]] >= 0:
+        least = behind(judge, m, best, rare)
+    for p in range(judge.n_predictors):
+        if judge.place[judge.group_of[p]] >= 0 and behind(judge, m, p, rare) < least:
+            best, least = p, behind(judge, m, p, rare)
+    judge.chosen = best
+
+
 cdef inline void count_errors(Judge *judge, Bank *m, double target, Py_ssize_t label,
                               double c) noexcept nogil:
     """Count the errors that the predictors made on an example, by its scores."""
-    cdef int p, g, best = judge.chosen
+    cdef int p, g
     cdef Py_ssize_t erred = 0
     cdef double e
     if not c > 0.0:
         return
+    if m.n_out == 1:
+        label = target > 0.0
+    judge.class_weights[label] += c
+    if judge.class_weights[label] < rare_below(judge):
+        c *= RARE_COST
     for p in range(judge.n_predictors):
         g = judge.place[judge.group_of[p]]
         if g < 0:
@@ -64,10 +122,7 @@ cdef inline void count_errors(Judge *judge, Bank *m, double target, Py_ssize_t l
         judge.figures[p] = judge.decay * judge.figures[p] + c * e
     judge.outcomes[erred] += c
     judge.outcomes[(1 << judge.n_predictors) + erred] += c * c
-    for p in range(judge.n_predictors):
-        if judge.place[judge.group_of[p]] >= 0 and judge.figures[p] < judge.figures[best]:
-            best = p
-    judge.chosen = best
+    choose(judge, m)
 
 
 cdef inline void count_answer(const Judge *judge, Bank *m, double target, Py_ssize_t label,

@@ -8,6 +8,7 @@ learn, then store.
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,12 @@ from osvm._estimator.compat import CallbackSupport
 from osvm._estimator.progress import make_progress
 from osvm._estimator.threads import Team, resolve_jobs, row_parts
 from osvm._input import validate
-from osvm.linear.constant import warn_if_constant, warn_if_unequal
+from osvm.linear.constant import warn_if_constant, warn_if_off_center, warn_of_columns
 from osvm.linear.few_rows import are_few, solve_few
 from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import OneExample
-from osvm.linear.plan import Plan, resolve_epochs
+from osvm.linear.plan import Plan, is_chosen, resolve_epochs
 from osvm.linear.scaling import ScaledRows, Scaling, decide, scaled
 from osvm.linear.scores import Platt, score_csr
 from osvm.linear.state import PLAN_PARAMS, LinearState
@@ -89,9 +90,16 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             source.set_row_scale(validate.unit_scale(source), largest=1.0)
         scaling = self._scaling
         fresh = reset and not (self.warm_start and "_learner" in self.__dict__)
+        if fresh and self.scale is None:
+            return source, X
         if fresh:
-            scaling = Scaling.of(self.scale, source)
+            scaling = Scaling.of(self.scale, source, self._may_center(source))
         return scaled(source, scaling, fresh), X
+
+    def _may_center(self, source: Any) -> bool:
+        """Whether an offset can make up for columns that are centered."""
+        free = self.fit_intercept is True and not self.normalize and self._error_kind != "novel"
+        return free and not source.sparse
 
     @staticmethod
     def _weight_dtype(X: Any) -> Any:
@@ -134,7 +142,16 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
         alive = None if auto is None else competing(data.targets, data.weight)
         n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
-        few = auto is not None and warm is None and self._asks_for_no_passes() and are_few(source)
+        may_be_few = auto is not None and warm is None and self._asks_for_no_passes()
+        few = may_be_few and are_few(source)
+        centers = not source.sparse and self.scale is None and self._may_center(source)
+        centers = centers and warm is None and (auto is not None or is_chosen(plan))
+        if centers:
+            moved = Scaling.around_zero(source, few)
+            if moved is not None:
+                source = scaled(source, moved, fresh=True)
+                data = replace(data, X=source)
+                few = may_be_few and are_few(source)
         if few:
             n_epochs, alive = 1, 1
         may_stop = auto is not None and self.epochs is None
@@ -183,13 +200,13 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             raise interrupt
         if epochs is not None:
             epochs.close()
+        if not (source.sparse or centers):
+            warn_of_columns(data.X, plan, stacklevel=3)
         self._warn(learner, plan, data, before, figures)
 
     @staticmethod
     def _warn(learner: Any, plan: Plan, data: Examples, before: float, figures: Any) -> None:
-        """Of columns that differ too much, or of a fit that learnt nothing."""
-        if not data.X.sparse:
-            warn_if_unequal(data.X, plan, stacklevel=4)
+        """Of a fit that learnt nothing."""
         figure = (
             learner.loss_sum - figures[0]
             if plan.error_kind == "absolute"
@@ -244,6 +261,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     ) -> None:
         """Learn one block of a stream in the order of its rows; all of it or nothing."""
         n = data.X.n_rows
+        if n > 1 and learner.seen == 0 and not data.X.sparse:
+            warn_if_off_center(data.X, stacklevel=5)
         record = self._new_record(n) if self.record else None
         if self.verbose and self.__dict__.get("_progress") is None:
             self._progress = make_progress(self.verbose, start=int(learner.seen))
@@ -351,6 +370,14 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         """Weights in the user's units."""
         coef = np.atleast_2d(self._learner.weights.array(averaged=averaged))
         return coef if self._scaling is None else self._scaling.to_user(coef)
+
+    def _offsets_array(self, averaged: bool) -> Array:
+        """Intercepts in the user's units."""
+        learner = self._learner
+        b = learner.average_intercept() if averaged else learner.intercept.copy()
+        if self._scaling is None:
+            return b
+        return self._scaling.intercept_to_user(b, learner.weights.array(averaged=averaged))
 
     # ------------------------------------------------------------- for the reader
 

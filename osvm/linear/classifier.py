@@ -72,9 +72,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         Divide each row by its norm, without a copy.
     scale : {"std", "maxabs", "running"}, optional
         Divide each column by its standard deviation over all rows of `fit`, or by its largest
-        value, without a copy of X and without centering; `reg` is then one of the scaled
-        weights, while `coef_` is for X as it is.  "running", for streams, adapts the steps to
-        the largest value of each column so far (``schedule="auto"`` and "adaptive").
+        value, without a copy of X; `reg` is then one of the scaled weights, while `coef_` is
+        for X as it is.  "std" also centers dense columns whose mean is more than three
+        deviations, and so does "auto" without `scale`.  "running", for streams, adapts the
+        steps to the largest value of each column so far (``schedule="auto"`` and "adaptive").
     fit_intercept : bool, default True
     epochs : int, optional
         Passes over the data in `fit`, at most: `tol` and `callback` may end it sooner.  5 by
@@ -550,9 +551,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """The intercepts that prediction uses."""
         with self._lock:
             self._need_attribute("_index")
-            learner = self._learner
-            b = learner.average_intercept() if self._averaged else learner.intercept.copy()
-            return self._as_binary(b[:, None])[:, 0]
+            return self._as_binary(self._offsets_array(self._averaged)[:, None])[:, 0]
 
     def _as_binary(self, per_output: Array) -> Array:
         """Two outputs of a two-class model as one."""

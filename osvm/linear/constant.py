@@ -18,7 +18,7 @@ from osvm.linear.examples import column_moments
 from osvm.linear.first_step import some_rows
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
-from osvm.linear.scaling import ScaledRows, take
+from osvm.linear.scaling import ScaledRows, far_columns, take
 from osvm.linear.training import Examples
 from osvm.schedules import Adaptive, Auto, CoinBetting
 
@@ -32,6 +32,8 @@ _CLEARLY, _AT_ALL = 0.95, 0.999
 _FAR, _FEWEST_TARGETS = 1000.0, 20
 # How many times the smallest column the largest one may be, by so many rows.
 _UNEQUAL, _SIZED_ROWS = 1000.0, 64
+# How many deviations the mean of a column may be.
+_OFF_CENTER = 30.0
 
 
 def warn_if_constant(
@@ -105,6 +107,12 @@ def warn_if_far(targets: Array, stacklevel: int) -> None:
         )
 
 
+def warn_of_columns(X: Any, plan: Plan, stacklevel: int) -> None:
+    """Warn of dense columns of very different size or far from 0."""
+    warn_if_unequal(X, plan, stacklevel + 1)
+    warn_if_off_center(X, stacklevel + 1)
+
+
 def warn_if_unequal(X: Any, plan: Plan, stacklevel: int) -> None:
     """Warn of dense columns of very different size, where the steps do not adapt to it."""
     adapts = isinstance(plan.schedule, Adaptive | CoinBetting | Auto)
@@ -122,6 +130,25 @@ def warn_if_unequal(X: Any, plan: Plan, stacklevel: int) -> None:
             ConvergenceWarning,
             stacklevel=stacklevel + 1,
         )
+
+
+def warn_if_off_center(X: Any, stacklevel: int) -> None:
+    """Warn of dense columns that hardly differ from their mean, where it is not subtracted."""
+    if isinstance(X, ScaledRows) and X.scaling.center is not None:
+        return
+    columns, _, mean, deviation = far_columns(X, _OFF_CENTER)
+    if not len(columns):
+        return
+    k = int((np.abs(mean) / deviation).argmax())
+    also = "" if len(columns) == 1 else f" (and {len(columns) - 1} more are alike)"
+    warnings.warn(
+        f"column {columns[k]} has mean {mean[k]:.3g} and deviation {deviation[k]:.1g}{also}: "
+        "steps see a constant, and what it says of the targets is lost; subtract its mean first "
+        "(fit at its defaults and with scale='std' does that by itself, where the model has an "
+        "intercept)",
+        ConvergenceWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 def _constant_error(targets: Array, weight: Array | None = None) -> float:

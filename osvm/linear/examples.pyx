@@ -89,9 +89,12 @@ cdef inline void times_columns(value_t *out, const index_t *columns, Py_ssize_t 
         out[k] = <value_t> (<double> out[k] * factors[columns[k]])
 
 
-cdef inline double take_values(const Row *row, const double *factors, bint square,
-                               value_t *out) noexcept nogil:
-    """Copy a row's values, times the factors of their columns; the sum of their squares."""
+cdef inline double take_values(const Row *row, const double *factors, const double *center,
+                               bint square, value_t *out) noexcept nogil:
+    """Copy a row's values, times the factors of their columns; the sum of their squares.
+
+    `center`, of dense rows alone, is subtracted before; it may be NULL.
+    """
     cdef Py_ssize_t k
     cdef const value_t *x = <const value_t *> row.values
     cdef double value, sq = 0.0
@@ -100,7 +103,10 @@ cdef inline double take_values(const Row *row, const double *factors, bint squar
     else:
         for k in range(row.count):
             out[k] = x[k * row.step]
-    if factors != NULL and row.indices == NULL:
+    if center != NULL:
+        for k in range(row.count):
+            out[k] = <value_t> ((<double> out[k] - center[k]) * factors[k])
+    elif factors != NULL and row.indices == NULL:
         for k in range(row.count):
             out[k] = <value_t> (<double> out[k] * factors[k])
     elif factors != NULL and (row.kind == ROW_F32_I32 or row.kind == ROW_F64_I32):
@@ -115,9 +121,9 @@ cdef inline double take_values(const Row *row, const double *factors, bint squar
 
 
 cdef void take_all(const Rows *X, const int64_t *rows, Py_ssize_t m, const double *factors,
-                   char *values, char *columns, Py_ssize_t column_size,
+                   const double *center, char *values, char *columns, Py_ssize_t column_size,
                    double *squares) noexcept nogil:
-    """Copy rows one after the other; `columns` and `squares` may be NULL."""
+    """Copy rows one after the other; `center`, `columns` and `squares` may be NULL."""
     cdef Py_ssize_t n
     cdef Row row
     cdef double sq
@@ -129,9 +135,9 @@ cdef void take_all(const Rows *X, const int64_t *rows, Py_ssize_t m, const doubl
             rows_prefetch(X, rows[n + AHEAD])
         rows_get(X, rows[n], &row)
         if single:
-            sq = take_values(&row, factors, squares != NULL, <float *> values)
+            sq = take_values(&row, factors, center, squares != NULL, <float *> values)
         else:
-            sq = take_values(&row, factors, squares != NULL, <double *> values)
+            sq = take_values(&row, factors, center, squares != NULL, <double *> values)
         values += row.count * (4 if single else 8)
         if squares != NULL:
             squares[n] = sq
@@ -156,7 +162,7 @@ cdef inline int32_t number_of(int64_t column, int64_t *keys, int32_t *numbers, u
 
 
 def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=None,
-              double largest=-1.0):
+              double largest=-1.0, center=None):
     """These rows of X, in this order.
 
     Parameters
@@ -170,6 +176,8 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
         Of the columns: values are multiplied by them.
     largest : float
         Bound of the magnitudes after that, where it is known.
+    center : float64 array, optional
+        With `factors`, for dense rows: subtracted before.
 
     Returns
     -------
@@ -197,8 +205,9 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
     cdef int64_t[::1] keys, ends_view
     cdef int32_t[::1] numbers, indices
     cdef double[::1] scale, squares
-    cdef const double[::1] by_column
+    cdef const double[::1] by_column, middle
     cdef const double *times = NULL
+    cdef const double *moved = NULL
     cdef char *copied = NULL
     cdef char *values_at
     cdef int32_t known = 0
@@ -213,6 +222,11 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
         if by_column.shape[0] != X.rows.n_features:
             raise ValueError(f"{by_column.shape[0]} factors for {X.rows.n_features} columns")
         times = &by_column[0]
+    if center is not None:
+        middle = center
+        if X.sparse or times == NULL or middle.shape[0] != X.rows.n_features:
+            raise ValueError("a center is for dense rows with factors, and of all columns")
+        moved = &middle[0]
     ends, sq_norms = np.zeros(m + 1, np.int64), np.zeros(m)
     ends_view, squares = ends, sq_norms
     for n in range(m):
@@ -227,7 +241,7 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
     if X.sparse and not renumber:
         copied = <char *> pointer(columns)
     with nogil:
-        take_all(&X.rows, &rows[0], m, times, values_at, copied, 4 if narrow else 8,
+        take_all(&X.rows, &rows[0], m, times, moved, values_at, copied, 4 if narrow else 8,
                  &squares[0] if renumber or times == NULL else NULL)
     if X.sparse and renumber:
         indices = columns

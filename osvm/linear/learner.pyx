@@ -487,6 +487,13 @@ cdef class SGDLearner(Learner):
         n = self.weights.averaged_count
         return self.intercept_sum / n if n else self.intercept.copy()
 
+    def move_origin(self, origin):
+        """Change the intercepts so that x gets the score that x - origin had."""
+        self.intercept -= np.atleast_2d(self.weights.array()) @ origin
+        n = self.weights.averaged_count
+        if n:
+            self.intercept_sum -= n * (np.atleast_2d(self.weights.array(averaged=True)) @ origin)
+
     # ------------------------------------------------------- saving, copying
 
     cdef SGDLearner _like(self, weights, Py_ssize_t n_out=0):

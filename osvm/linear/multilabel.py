@@ -222,7 +222,7 @@ epochs, tol, shuffle, random_state, probability
             # All rows have the label, or none: a stream, which has no C and no full batch.
             whole = {"batch_size": len(y)} if self.batch_size == "full" else {}
             constant = self._new_inner(C=None, tol=None, **whole)
-            constant._scaling = Scaling.of(self.scale, self._open(rows, reset=True)[0])
+            constant._scaling = getattr(constant._open(rows, reset=True)[0], "scaling", None)
             for _ in range(self.epochs):
                 constant.partial_fit(rows, y, classes=[0, 1], sample_weight=sample_weight)
             # It goes on with the parameters of the others, which are its own resolved.

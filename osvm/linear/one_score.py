@@ -46,5 +46,5 @@ class OneScore(LinearEstimator):
     def intercept_(self) -> Array:
         """The intercept that prediction uses."""
         with self._lock:
-            learner = self._need_attribute("_learner")
-            return learner.average_intercept() if self._averaged else learner.intercept.copy()
+            self._need_attribute("_learner")
+            return self._offsets_array(self._averaged)

@@ -1,21 +1,23 @@
 """Columns in units of their own: `scale="std"` and `scale="maxabs"`, without a copy of X.
 
 The learner sees x_j / s_j, where s_j is the standard deviation of column j over all rows of
-`fit`, zeros included, or its largest |x_j|.  Rows are not centered, so that sparse ones stay
-sparse.  A bounded block of rows at a time is copied, scaled and handed on: loops, losses,
-schedules and averages know nothing of it.  Weights stay in the learner's units, and are
-divided by s_j where a user reads them.
+`fit`, zeros included, or its largest |x_j|.  A bounded block of rows at a time is copied, scaled
+and handed on: loops, losses, schedules and averages know nothing of it.  Weights stay in the
+learner's units, and are divided by s_j where a user reads them.
 
-Where the mean of a column is more than ten deviations, s_j is a tenth of the mean: it would
-fill all rows with one large number, which steps could not go around.  So a column that does
-not vary is one of tens; one of zeros is divided by 1.
+A column far from 0, whose mean c_j is more than three deviations, would fill all rows with one
+large number, which steps could not go around.  Of dense rows the learner sees (x_j - c_j) / s_j
+instead, also without `scale` where the schedule is "auto", and the user's intercept is its offset
+less sum_j w_j c_j / s_j: as the offset is not regularized, the model is one of X as it is.  Where
+that cannot be done (sparse rows, no offset, novelty, `normalize`), s_j is at least a tenth of the
+mean.  So a column that does not vary is one of tens; one of zeros is divided by 1.
 
 `scale="running"`, for streams, is a property of the steps instead: those of normalized online
 learning (Ross, Mineiro, Langford, UAI 2013), `schedules.Adaptive(normalized=True)`.
 
 Invariants
 - a model is bit for bit that of the scaled matrix, however blocks are cut;
-- the factors are those of the first `fit`, and stay while the model learns on;
+- factors and centers are those of the first `fit`, and stay while the model learns on;
 - `ScaledRows` is no `RowSource`: what reads rows without scaling them fails.
 """
 
@@ -35,10 +37,12 @@ from osvm._input.schema import ArrayField, Schema
 from osvm.linear.examples import column_moments, sq_norm, take_rows
 
 __all__ = [
+    "CENTER",
     "FIXED",
     "ScaledRows",
     "Scaling",
     "decide",
+    "far_columns",
     "first_sq_norm",
     "rows_named",
     "scaled",
@@ -48,47 +52,103 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 FIXED = ("std", "maxabs")  # what needs all rows before the first step
+CENTER = "center"  # what a fit does by itself
+_ARRAYS = ("column_factors", "column_center")  # in model files
 _BLOCK_VALUES = 1 << 17
 _MOST_DEVIATIONS = 10.0  # of a mean
+_FAR = 3.0  # deviations of a mean, for a column to be far from 0,
+_VARIES = 1e-9  # and its deviation, as a share of the mean, to be more than rounding
+_LOOKED_AT_ROWS = 64  # before all of them
 _SMALLEST = 1e-30  # size of a column: no factor is above 1e30
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """What the columns of a model are multiplied by."""
+    """What the columns of a model are multiplied by, and what is subtracted before."""
 
     kind: str
     factors: Array
     largest: float = -1.0  # of the scaled rows that it was found from
+    center: Array | None = None  # of dense rows
 
     @classmethod
-    def of(cls, scale: Any, X: RowSource) -> Scaling | None:
-        """From all rows; None where `scale` asks for nothing that needs them."""
+    def of(cls, scale: Any, X: RowSource, moves: bool = False) -> Scaling | None:
+        """From all rows; None where `scale` asks for nothing that needs them.
+
+        `moves`: columns far from 0 are centered.
+        """
         if not isinstance(scale, str) or scale not in FIXED:
             return None
         top, mean, deviation = column_moments(X)
-        size = top
+        size, center = top, None
         if scale == "std":
             size = np.maximum(deviation, np.abs(mean) / _MOST_DEVIATIONS)
+            if moves and (far := _are_far(mean, deviation, _FAR)).any():
+                size, center = np.where(far, deviation, size), np.where(far, mean, 0.0)
+                top = top + np.abs(center)
         factors = np.where(size > 0.0, 1.0 / np.maximum(size, _SMALLEST), 1.0)
         # float32 values may be rounded up
-        return cls(scale, factors, float((top * factors).max()) * (1.0 + 1e-6))
+        return cls(scale, factors, float((top * factors).max()) * (1.0 + 1e-6), center)
 
     @classmethod
-    def from_state(cls, kind: str | None, factors: Array | None, d: int) -> Scaling | None:
-        """From a model file."""
-        field = ArrayField((d,), np.float64, 1e-309, 1.0 / _SMALLEST)
-        given = {} if factors is None else {"column_factors": factors}
-        fields = {} if kind is None else {"column_factors": field}
+    def around_zero(cls, X: RowSource, solved: bool) -> Scaling | None:
+        """For dense columns that are far from 0, in their own units; None without any.
+
+        `solved`: not by steps (`few_rows`), which bears more.
+        """
+        columns, top, mean, _ = far_columns(X, _MOST_DEVIATIONS if solved else _FAR)
+        if not len(columns):
+            return None
+        center = np.zeros(X.n_features)
+        center[columns] = mean
+        largest = X.largest
+        if largest > 0.0:
+            largest = max(largest, float((top + np.abs(mean)).max())) * (1.0 + 1e-6)
+        return cls(CENTER, np.ones(X.n_features), largest, center)
+
+    @classmethod
+    def from_state(cls, kind: str | None, arrays: dict[str, Array], d: int) -> Scaling | None:
+        """From a model file, whose arrays are taken out."""
+        given = {name: arrays.pop(name) for name in _ARRAYS if name in arrays}
+        fields = {}
+        if kind is not None:
+            fields["column_factors"] = ArrayField((d,), np.float64, 1e-309, 1.0 / _SMALLEST)
+            if kind == CENTER or "column_center" in given:
+                fields["column_center"] = ArrayField((d,), np.float64)
         Schema("scale", {}, fields).check({}, given)
-        return None if kind is None else cls(kind, np.array(factors))
+        if kind is None:
+            return None
+        center = given.get("column_center")
+        return cls(
+            kind,
+            np.array(given["column_factors"]),
+            center=None if center is None else np.array(center),
+        )
+
+    def arrays(self) -> dict[str, Array]:
+        """For a model file."""
+        center = {} if self.center is None else {"column_center": self.center.copy()}
+        return {"column_factors": self.factors.copy(), **center}
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Scaling)
             and self.kind == other.kind
             and np.array_equal(self.factors, other.factors)
+            and (self.center is None) == (other.center is None)
+            and (self.center is None or np.array_equal(self.center, other.center))
         )
+
+    @property
+    def asked(self) -> str | None:
+        """The `scale` that it comes from."""
+        return None if self.kind == CENTER else self.kind
+
+    def intercept_to_user(self, intercept: Array, coef: Array) -> Array:
+        """Intercepts for rows as the user has them; `coef` are the learner's weights."""
+        if self.center is None:
+            return intercept
+        return intercept - np.atleast_2d(coef).astype(np.float64) @ (self.center * self.factors)
 
     def to_user(self, coef: Array) -> Array:
         """Weights for rows as the user has them."""
@@ -125,8 +185,29 @@ def scaled(X: RowSource, scaling: Scaling | None, fresh: bool = False) -> Any:
 def take(X: Any, rows: Array, renumber: bool = True) -> tuple[RowSource, Array]:
     """`osvm.linear.examples.take_rows`, scaled."""
     if isinstance(X, ScaledRows):
-        return take_rows(X.X, rows, renumber, X.scaling.factors, X.largest)
+        return take_rows(X.X, rows, renumber, X.scaling.factors, X.largest, X.scaling.center)
     return take_rows(X, rows, renumber)
+
+
+def _are_far(mean: Array, deviation: Array, most: float) -> Array:
+    """Columns that vary, around a mean of more than so many deviations."""
+    size = np.abs(mean)
+    return (size > most * deviation) & (deviation > _VARIES * size)
+
+
+def far_columns(X: Any, most: float = _FAR) -> tuple[Array, Array, Array, Array]:
+    """Numbers of the dense columns that are far from 0; of them, largest |x|, mean, deviation.
+
+    By all rows where some suggest it.
+    """
+    X = X.X if isinstance(X, ScaledRows) else X
+    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _LOOKED_AT_ROWS)).astype(np.int64)
+    top, mean, deviation = column_moments(take_rows(X, rows)[0])
+    columns = np.flatnonzero(np.abs(mean) > 0.75 * most * deviation)
+    if len(columns) and len(rows) < X.n_rows:
+        top, mean, deviation = column_moments(X)
+    columns = columns[_are_far(mean, deviation, most)[columns]]
+    return columns, top[columns], mean[columns], deviation[columns]
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from osvm._input.parameters import resolve_reg
 from osvm._input.schema import ArrayField, Field, Schema
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan, check_loss, is_chosen, resolve_plan
-from osvm.linear.scaling import FIXED, Scaling
+from osvm.linear.scaling import CENTER, FIXED, Scaling
 from osvm.linear.scores import Platt
 
 Array = npt.NDArray[Any]
@@ -35,7 +35,7 @@ _STATE = {
     "t0": Field("float", none=True),
     "rng": Field("dict", none=True),
     "plan": Field("dict", optional=True),  # not in the first files of format 1
-    "scale": Field("str", choices=FIXED, optional=True),
+    "scale": Field("str", choices=(*FIXED, CENTER), optional=True),
 }
 _PLAN = {
     "C": Field("float", 0.0, none=True),
@@ -101,7 +101,7 @@ class LinearState(PlanParams, OnlineEstimator):
             arrays["delta"] = plan.delta.copy()
         if self._scaling is not None:
             scalars["scale"] = self._scaling.kind
-            arrays["column_factors"] = self._scaling.factors.copy()
+            arrays |= self._scaling.arrays()
         return scalars, arrays
 
     def _get_plain_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -109,7 +109,7 @@ class LinearState(PlanParams, OnlineEstimator):
         scalars, arrays = self._get_state()
         if is_chosen(self._plan):
             plan, (learner, weights) = _plain(self._plan, self._learner)
-            kept = ("platt", "delta", "column_factors")
+            kept = ("platt", "delta", "column_factors", "column_center")
             arrays = {k: arrays[k] for k in kept if k in arrays} | weights
             scalars |= {"learner": learner, "t0": plan.t0, "reg": plan.reg}
             scalars["plan"] = {name: getattr(plan, name) for name in ("loss", "schedule", *_PLAN)}
@@ -121,8 +121,7 @@ class LinearState(PlanParams, OnlineEstimator):
         sigmoids = arrays.pop("platt", None)
         plan = self._restored_plan(scalars, arrays, arrays.pop("delta", None))
         n_features, n_out = scalars["n_features_in"], scalars["n_out"]
-        factors = arrays.pop("column_factors", None)
-        scaling = Scaling.from_state(scalars.get("scale"), factors, n_features)
+        scaling = Scaling.from_state(scalars.get("scale"), arrays, n_features)
         self._check_outputs(scalars, plan)
         platt = None if sigmoids is None else Platt.from_state(sigmoids, n_out)
         # before memory is allocated for what the header says
@@ -200,7 +199,7 @@ class LinearState(PlanParams, OnlineEstimator):
         if self._plan_is_current():
             return learner, old
         plan = resolve_plan(self, n_rows, self._present_delta(), old)
-        present = None if self._scaling is None else self._scaling.kind
+        present = None if self._scaling is None else self._scaling.asked
         if present != (self.scale if self.scale in FIXED else None):
             raise ValueError(
                 f"scale cannot change from {present!r} to {self.scale!r} in mid-stream: use fit"

@@ -20,7 +20,7 @@ RNG = np.random.default_rng(5)
 N, D = 400, 9
 DENSE = RNG.normal(size=(N, D)) * 10.0 ** np.arange(-4, 5)
 DENSE[:, 1:8] *= RNG.random((N, 7)) < 0.7
-DENSE[:, 2] += 3e-2
+DENSE[:, 2] += 2e-2
 Y = (DENSE[:, 0] * 1e4 + DENSE[:, 8] * 1e-4 + 0.2 * RNG.normal(size=N) > 0).astype(int)
 MULTI = np.digitize(DENSE[:, 0] * 1e4 + DENSE[:, 8] * 1e-4, [-0.5, 0.5])
 SETS = [[k for k in range(3) if x[3 * k] * 10.0 ** (4 - 3 * k) > 0.1] for x in DENSE]
@@ -141,6 +141,108 @@ def test_the_model_is_that_of_the_scaled_matrix(kind, params, target):
         np.testing.assert_allclose(model.objective_, expected.objective_, rtol=1e-12)
         if params.get("probability"):
             np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(Z))
+
+
+FAR = np.array([0.0, 1e6, 0.0, -50.0, 1e4, 7.5, 2.0])  # deviations
+FAR_X = RNG.normal(size=(600, 7)) + FAR
+FAR_X[:, 5] = 7.5
+FAR_Y = (FAR_X - FAR) @ [1.0, 2.0, 0.0, -1.0, 1.0, 0.0, 0.5] + 0.1 * RNG.normal(size=600) - 0.3
+
+
+@pytest.mark.parametrize(
+    ("estimator", "target"),
+    [
+        (osvm.LinearClassifier, FAR_Y > 0),
+        (osvm.LinearClassifier, np.digitize(FAR_Y, [-1, 1])),
+        (osvm.LinearRegressor, FAR_Y),
+    ],
+)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"scale": "std"},
+        {"scale": "std", "reg": 1e-3, "average": True},
+        {"scale": "std", "schedule": "adaptive"},
+        {"scale": "std", "schedule": "smd"},
+        {"scale": "std", "shuffle": False, "tol": 1e-3},
+    ],
+    ids=str,
+)
+def test_columns_far_from_0_are_learnt_as_if_around_it(estimator, target, params):
+    """As from the centered columns, with an offset for those that are not; and in a stream."""
+    X = FAR_X
+    _, mean, size = column_moments(RowSource.dense(X))
+    center = np.where((np.abs(mean) > 3 * size) & (size > 0), mean, 0.0)
+    times = np.ones(7)
+    if "scale" in params:
+        times = 1 / np.where(center != 0, size, np.maximum(size, np.abs(mean) / 10))
+    own = {k: v for k, v in params.items() if k != "scale"}
+    expected = estimator(random_state=1, **own).fit((X - center) * times, target)
+    seen = []
+    model = estimator(
+        random_state=1, **params, callback=lambda m, e: seen.append(m.predict(X[:9]))
+    ).fit(X, target)
+    scores = (
+        estimator.predict if estimator is osvm.LinearRegressor else estimator.decision_function
+    )
+    wanted = scores(expected, (X - center) * times)
+    np.testing.assert_allclose(scores(model, X), wanted, rtol=1e-9, atol=1e-9)
+    shown = X @ np.atleast_2d(model.coef_).T + model.intercept_
+    np.testing.assert_allclose(np.reshape(wanted, (len(X), -1)), shown, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(model.coef_, expected.coef_ * times, rtol=1e-9)
+    np.testing.assert_array_equal(seen[-1], model.predict(X[:9]))
+    copied = estimator(**params)
+    copied.__setstate__(model.__getstate__())
+    np.testing.assert_array_equal(scores(copied, X), scores(model, X))
+    if not own:
+        before = model.score(X, target)
+        assert model.partial_fit(X[:300], target[:300]).score(X, target) > before - 0.1
+    warm = estimator(random_state=1, warm_start=True, **params).fit(X, target).fit(X, target)
+    again = estimator(random_state=1, warm_start=True, **own)
+    again.fit((X - center) * times, target).fit((X - center) * times, target)
+    np.testing.assert_allclose(
+        scores(warm, X), scores(again, (X - center) * times), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_parts_of_other_centers_are_merged():
+    """In the units of the user, and in those of the first part."""
+    target = FAR_Y > 0
+    parts = [
+        osvm.LinearClassifier(random_state=0).fit(FAR_X[rows], target[rows])
+        for rows in (slice(0, 300), slice(300, 600))
+    ]
+    parts.append(osvm.LinearClassifier(random_state=0).fit(FAR_X - FAR, target))
+    for order in ([0, 1], [1, 0], [0, 2], [2, 0]):
+        some = [parts[k] for k in order]
+        merged = osvm.merge(some)
+        weights = [part.t_ / sum(one.t_ for one in some) for part in some]
+        wanted = sum(w * part.decision_function(FAR_X) for w, part in zip(weights, some))
+        np.testing.assert_allclose(merged.decision_function(FAR_X), wanted, rtol=1e-6, atol=1e-6)
+        scores = FAR_X @ merged.coef_[0] + merged.intercept_
+        np.testing.assert_allclose(scores, wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("params", "warns"),
+    [
+        ({}, False),
+        ({"scale": "std"}, False),
+        ({"scale": "maxabs"}, True),
+        ({"fit_intercept": False}, True),
+        ({"schedule": "inverse_time"}, True),
+    ],
+    ids=str,
+)
+def test_a_column_that_stays_far_from_0_is_named(params, warns):
+    X, y = FAR_X[:, [0, 1, 2]], FAR_Y > 0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        osvm.LinearClassifier(random_state=0, **params).fit(X, y)
+    assert any("column 1 has mean 1e+06" in str(w.message) for w in caught) == warns
+    with pytest.warns(osvm.exceptions.ConvergenceWarning, match="column 1 .* subtract its mean"):
+        osvm.LinearClassifier().partial_fit(X, y)
 
 
 def test_follows_the_equations():
