@@ -109,6 +109,7 @@ class BufferSolver:
             # most rows are not in the buffer, so that their scores are not fitted to them
             sample = batch if n <= OFFSET_ROWS else batch.take(sample_rows(n, OFFSET_ROWS))
             scores = state.decision(sample.source)
+            assert sample.labels is not None
             state.intercept[:] += find_offsets(scores, sample.labels, sample.weights)
         if progress is not None:
             progress.finish()
@@ -144,7 +145,6 @@ class BufferSolver:
         is_free = batch.task == "classify" and model.gamma is None and model.kernel == "rbf"
         if not is_free or n < choice.FEWEST:
             return choice.SETTINGS[0]
-        assert batch.labels is not None
         kernel = model._kernel_part().resolve(batch.X)
         splits = [tuple(map(batch.take, rows)) for rows in choice.split_rows(n)]
 
@@ -155,6 +155,7 @@ class BufferSolver:
                 generator = np.random.default_rng(0)
                 self._run_epochs(machine, plan, learnt, choice.EPOCHS, generator, None)
                 scores = machine.state.decision(judged.source)
+                assert judged.labels is not None
                 if plan.set_offset:
                     scores = scores + find_offsets(scores, judged.labels, judged.weights)
                 wrong = (predict_codes(scores) != judged.labels).astype(np.float64)
@@ -253,7 +254,7 @@ class BufferSolver:
             )
         kernel = trial or kernel.resolve(batch.X)
         if width != 1.0:
-            kernel = replace(kernel, gamma=width * kernel.gamma)  # type: ignore[call-arg, attr-defined]
+            kernel = replace(kernel, gamma=width * kernel.gamma)  # type: ignore[union-attr]
         if trial is None:
             warn_gamma(kernel, batch.X)
         state = KernelState(
