@@ -1,6 +1,7 @@
 """The width of the kernel and the regularizer that suit a training set.
 
-`fit` learns some rows with each of a few settings and counts errors on others: a narrow kernel
+`fit` learns some rows with each of a few settings and counts errors on others, relative to the
+size of the class, so that rare classes count as much as others: a narrow kernel
 for boundaries with detail, a wide one with more regularization for labels that are mostly
 noise, and the usual one in between.
 
@@ -26,15 +27,18 @@ Setting = tuple[float, float | None]
 # gamma in units of "scale", and reg (None: its default)
 SETTINGS: tuple[Setting, ...] = ((1.0, None), (4.0, None), (0.25, 1e-3))
 FEWEST = 60  # rows: below, errors tell nothing
-MOST = 2400  # rows: up to here each is judged once, of more rows a third of that many
+FEW = 2400  # rows: up to here each is judged once, by what two thirds have taught
+LEARNT, JUDGED = 1600, 2400  # of more rows, at most
 EPOCHS = 3
 
 
 def split_rows(n: int) -> list[tuple[Array, Array]]:
     """Numbers of rows to learn, and of others to be judged by; three times for few rows."""
-    parts = np.array_split(np.random.default_rng(0).permutation(n)[:MOST], 3)
-    splits = range(3 if n <= MOST else 1)
-    return [(np.concatenate(parts[:k] + parts[k + 1 :]), parts[k]) for k in splits]
+    order = np.random.default_rng(0).permutation(n)
+    if n > FEW:
+        return [(order[:LEARNT], order[LEARNT : LEARNT + JUDGED])]
+    parts = np.array_split(order, 3)
+    return [(np.concatenate(parts[:k] + parts[k + 1 :]), parts[k]) for k in range(3)]
 
 
 def choose(settings: Sequence[Setting], errors_of: Callable[[Setting], Array]) -> Setting:

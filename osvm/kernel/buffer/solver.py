@@ -146,6 +146,8 @@ class BufferSolver:
         if not is_free or n < choice.FEWEST:
             return choice.SETTINGS[0]
         kernel = model._kernel_part().resolve(batch.X)
+        assert batch.labels is not None
+        size = np.bincount(batch.labels, batch.weights)  # every class counts alike
         splits = [tuple(map(batch.take, rows)) for rows in choice.split_rows(n)]
 
         def errors_of(setting: choice.Setting) -> Array:
@@ -158,8 +160,9 @@ class BufferSolver:
                 assert judged.labels is not None
                 if plan.set_offset:
                     scores = scores + find_offsets(scores, judged.labels, judged.weights)
-                wrong = (predict_codes(scores) != judged.labels).astype(np.float64)
-                found.append(wrong if judged.weights is None else wrong * judged.weights)
+                found.append((predict_codes(scores) != judged.labels) / size[judged.labels])
+                if judged.weights is not None:
+                    found[-1] *= judged.weights
             return np.concatenate(found)
 
         is_fixed = model.reg is not None or model.C is not None or model.nu is not None
