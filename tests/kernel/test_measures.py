@@ -157,6 +157,35 @@ def test_a_gamma_far_off_is_named(gamma, kind):
         osvm.KernelClassifier(gamma=better).fit(kind(X), y)
 
 
+def test_columns_of_other_units_are_named():
+    X, y = make_rare(300)
+    for column, ratio in ((2, 1e4), (0, 1e-4)):
+        far = X.copy()
+        far[:, column] *= ratio
+        names = (2, "[0134]") if ratio > 1 else ("[1234]", 0)
+        message = "deviation of column {} .* that of column {} ".format(*names)
+        with pytest.warns(ConvergenceWarning, match=message):
+            osvm.KernelClassifier().fit(far, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        osvm.KernelClassifier().fit(np.hstack([X, np.full((300, 2), 3.0)]), y)  # constant ones
+        osvm.KernelClassifier().fit(sp.csr_matrix(X * [1, 1, 1, 1, 1e4]), y)  # text has such
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_distances_lost_to_rounding_are_named(kind):
+    X, y = make_rare(300)
+    far = kind((X + 1e5).astype(np.float32))
+    with pytest.warns(ConvergenceWarning, match=r"rounding of float32: center .* float64"):
+        osvm.KernelClassifier(gamma=0.2).fit(far, y)
+    with pytest.warns(ConvergenceWarning, match="rounding of float64: center"):
+        osvm.KernelClassifier(gamma=0.2).fit(kind(X + 1e9), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        osvm.KernelClassifier(gamma=0.2).fit(kind(X + 1e5), y)
+        osvm.KernelClassifier(gamma=0.2).fit(kind((X + 10).astype(np.float32)), y)
+
+
 def test_a_gamma_that_suits_is_not_named():
     X, y = make_rare(300)
     board, color = osvm.datasets.make_chessboard(2000, random_state=0)

@@ -25,11 +25,13 @@ __all__ = [
     "measure_targets",
     "predict_codes",
     "sample_rows",
-    "warn_gamma",
+    "warn_rows",
 ]
 
 Array = npt.NDArray[Any]
 ALIKE, APART = 0.9999, 1e-3  # kernel values of rows that look the same, and unrelated
+UNEQUAL = 1000.0  # ratio of standard deviations of columns
+LOST = 0.1  # rounding of gamma times a squared distance
 
 
 def measure_targets(batch: Batch, n_rows: int | None) -> tuple[float, float]:
@@ -107,15 +109,51 @@ def sample_rows(n: int, most: int) -> Array:
     return np.linspace(0, n - 1, min(n, most)).astype(np.intp)
 
 
-def warn_gamma(kernel: Kernel, X: Any) -> None:
-    """Warn where a Gaussian kernel sees all rows of a sample as equal, or as unrelated.
+def warn_rows(kernel: Kernel, X: Any) -> None:
+    """Warn where a Gaussian kernel cannot see what tells the rows of a sample apart."""
+    if kernel.name != "rbf" or X.shape[0] < 20:
+        return
+    rows = X[sample_rows(X.shape[0], 128)]
+    gamma = float(kernel.gamma)  # type: ignore[attr-defined]
+    problem = _unequal_columns(rows) or _lost_distances(gamma, rows) or _width(kernel, gamma, rows)
+    if problem:
+        warnings.warn(problem, ConvergenceWarning, stacklevel=2)
+
+
+def _unequal_columns(rows: Any) -> str:
+    """A dense column that is nothing beside another."""
+    if hasattr(rows, "indptr"):
+        return ""
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = np.std(rows, axis=0, dtype=np.float64)
+    small, large = np.where(spread > 0.0, spread, np.inf).argmin(), spread.argmax()
+    if not spread[large] > UNEQUAL * spread[small] > 0.0:
+        return ""
+    return (
+        f"columns of X differ in size by more than {UNEQUAL:g}: the standard deviation of column "
+        f"{large} is {spread[large]:.3g}, that of column {small} {spread[small]:.3g}, which the "
+        "kernel does not see; scale the columns, e.g. to unit variance"
+    )
+
+
+def _lost_distances(gamma: float, rows: Any) -> str:
+    """Rows so far from the origin that rounding is larger than their distances."""
+    squares = rows.multiply(rows) if hasattr(rows, "indptr") else np.square(rows, dtype=np.float64)
+    norm = float(np.median(np.asarray(squares.sum(axis=1), dtype=np.float64)))
+    if not gamma * norm * np.finfo(rows.dtype).eps > LOST:
+        return ""
+    return (
+        f"rows of X are so far from the origin (a norm of {math.sqrt(norm):.3g}) that their "
+        f"distances are lost to the rounding of {rows.dtype}: center the columns"
+        + (", or give float64" if rows.dtype == np.float32 else "")
+    )
+
+
+def _width(kernel: Kernel, gamma: float, rows: Any) -> str:
+    """A kernel that sees all rows as equal, or as unrelated.
 
     The gamma suggested gives the median pair of rows a kernel value of 1/e.
     """
-    if kernel.name != "rbf" or X.shape[0] < 20:
-        return
-    gamma = float(kernel.gamma)  # type: ignore[attr-defined]
-    rows = X[sample_rows(X.shape[0], 128)].astype(np.float64)
     values = np.array(kernel(rows, rows), np.float64)
     is_other = ~np.eye(len(values), dtype=bool)
     others = values[is_other].reshape(len(values), -1)
@@ -125,15 +163,14 @@ def warn_gamma(kernel: Kernel, X: Any) -> None:
     elif nearest < APART:
         what, how = f"the kernel of a row with its nearest is below {APART} for most", "lower"
     else:
-        return
+        return ""
+    rows = rows.astype(np.float64)
     products = np.asarray((rows @ rows.T).todense() if hasattr(rows, "indptr") else rows @ rows.T)
     norms = products.diagonal()
     distance = float(np.median((norms[:, None] + norms - 2.0 * products)[is_other]))
     better = 1.0 / distance if distance > 0.0 else math.inf
     to = f" to about {better:.2g}" if 0.0 < better < math.inf else ""
-    warnings.warn(
+    return (
         f"gamma={gamma:.3g} is far off: in a sample {what}; {how} gamma{to}, or scale the columns "
-        "of X (gamma='scale' fits columns of equal variance)",
-        ConvergenceWarning,
-        stacklevel=2,
+        "of X (gamma='scale' fits columns of equal variance)"
     )

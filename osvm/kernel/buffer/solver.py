@@ -38,7 +38,7 @@ from osvm.kernel.buffer.measures import (
     measure_targets,
     predict_codes,
     sample_rows,
-    warn_gamma,
+    warn_rows,
 )
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernel.options import refuse_unread
@@ -259,7 +259,7 @@ class BufferSolver:
         if width != 1.0:
             kernel = replace(kernel, gamma=width * kernel.gamma)  # type: ignore[union-attr]
         if trial is None:
-            warn_gamma(kernel, batch.X)
+            warn_rows(kernel, batch.X)
         state = KernelState(
             kernel.spec(source.n_features),
             source.n_features,
