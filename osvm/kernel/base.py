@@ -32,12 +32,15 @@ Array = npt.NDArray[Any]
 class KernelBase(OnlineEstimator):
     """Base of all estimators with a kernel."""
 
+    _chooses_gamma = False  # whether gamma may be None
+
     def _kernel_part(self) -> kernels.Kernel:
         """The kernel that the parameters name; parameters of other kernels are left out."""
         if not isinstance(self.kernel, str):
             return kernels.get(self.kernel)
         known = kernels.parameters(self.kernel)
-        values = {"gamma": self.gamma, "coef0": self.coef0, "degree": self.degree}
+        gamma = "scale" if self.gamma is None and self._chooses_gamma else self.gamma
+        values = {"gamma": gamma, "coef0": self.coef0, "degree": self.degree}
         return kernels.get(self.kernel, **{k: v for k, v in values.items() if k in known})
 
     def _set_index(self, index: LabelIndex) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from osvm._estimator.base import LabelIndex
@@ -43,3 +44,17 @@ class Batch:
     targets: Array | None = None
     weights: Array | None = None
     index: LabelIndex | None = None
+
+    def take(self, rows: Array) -> Batch:
+        """Some of the examples, by their numbers."""
+        X = self.X[rows]
+        if hasattr(X, "indptr"):
+            source = RowSource.csr(X.data, X.indices, X.indptr, X.shape[1])
+        else:
+            source = RowSource.dense(np.ascontiguousarray(X))
+
+        def pick(array: Array | None) -> Array | None:
+            return None if array is None else array[rows]
+
+        labels, targets, weights = map(pick, (self.labels, self.targets, self.weights))
+        return Batch(source, X, self.task, labels, targets, weights, self.index)

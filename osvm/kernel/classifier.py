@@ -39,14 +39,19 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         for more than two classes), "multiclass_hinge", "graph_hinge" (needs `taxonomy`),
         "softmax", or a loss of your own (see :mod:`osvm.losses`).
     reg : float, optional
-        The regulariser; 1e-4 unless `C` is given, 1 with `nu`.
+        The regulariser; 1e-4 unless `C` is given, or 1e-3 where `fit` chooses (see `gamma`); 1
+        with `nu`.
     C : float, optional
         Instead of `reg`: ``reg = 1/(C n)``.
     kernel : str, object or callable, default "rbf"
         "linear", "rbf", "polynomial", "sigmoid", "cosine", "precomputed", or a function
         of two sets of rows.
-    gamma : float, "scale" or "auto", default "scale"
-        "scale" is read off the data of the first call: give a number when streaming.
+    gamma : float, "scale", "auto" or None, default None
+        "scale" is 1/(d var(X)), read off the data of the first call: give a number when
+        streaming.  None is "scale", but with the kernel "rbf" `fit` of 60 rows or more learns
+        some rows with "scale", with four times that, and with a quarter of it and `reg` 1e-3,
+        and takes what makes the fewest errors on other rows; a `reg` or `C` given stays.
+        `gamma_` and `reg_` tell what was taken.
     degree : int, default 3
     coef0 : float, default 0.0
     budget : int or None, default 512
@@ -70,9 +75,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         and the step size to begin with.
     fit_intercept : bool, optional
         True learns an offset with f, False has none.  By default none is learnt, but `fit` of
-        two classes sets one at its end if there are twice as many rows as `budget`: of the
-        offsets that make hardly more errors on the rows than the best, the one that finds as
-        many rows of each class as there are.  Not with `nu` nor a loss of probabilities.
+        classes sets one at its end if there are twice as many rows as `budget`: of the offsets
+        that make hardly more errors on the rows than the best, the one that finds as many
+        rows of each class as there are.  Not with `nu` nor a loss of probabilities.
     epochs : int, default 5
         Passes over the data in `fit`.
     shuffle : bool, default True
@@ -103,6 +108,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     support_vectors_ : array or CSR matrix, oldest first
     dual_coef_ : array, shape (1, m) for two classes, else (K, m), with m support vectors
     intercept_ : array
+    gamma_ : float
+        Of the kernel, where it has one.
+    reg_ : float
     n_support_ : int
     t_ : int
         Examples seen.
@@ -132,6 +140,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
 
     _task = "classify"
     _loss_tasks = ("binary", "multiclass")
+    _chooses_gamma = True
 
     def __init__(
         self,
@@ -140,7 +149,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         reg: float | None = None,
         C: float | None = None,
         kernel: Any = "rbf",
-        gamma: float | str = "scale",
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 0.0,
         budget: int | None = 512,
@@ -335,6 +344,20 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         balance = self.__dict__.get("_balance")
         if balance is not None:
             self._balance = RunningBalance(balance.counts[order])
+
+    @property
+    def gamma_(self) -> float:
+        """The kernel's gamma, as given, read off the data or chosen."""
+        with self._lock:
+            self._check_fitted()
+            return float(self._machine.kernel.gamma)  # type: ignore[attr-defined]
+
+    @property
+    def reg_(self) -> float:
+        """The regularizer, as given or chosen."""
+        with self._lock:
+            self._check_fitted()
+            return float(self._machine.reg)
 
     # -------------------------------------------------------------- prediction
 

@@ -1,5 +1,6 @@
 """What a kernel learner reads off its rows: offset, margin, and whether gamma suits them."""
 
+import re
 import warnings
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 import osvm
 from osvm.exceptions import ConvergenceWarning
-from osvm.kernel.buffer.measures import find_offset
+from osvm.kernel.buffer.measures import find_offset, find_offsets, predict_codes
 
 
 def reference_offset(scores, positive, weights):
@@ -90,7 +91,10 @@ def test_who_gets_an_offset():
         model = osvm.KernelClassifier(random_state=0, **options).fit(X, y)
         assert model.intercept_[0] == 0.0, options
     three = np.where(X[:, 4] > 1, "other", y)
-    assert not osvm.KernelClassifier(budget=60).fit(X, three).intercept_.any()
+    assert osvm.KernelClassifier(budget=60, random_state=0).fit(X, three).intercept_.any()
+    for options in ({"loss": "softmax"}, {"fit_intercept": False}):
+        model = osvm.KernelClassifier(budget=60, random_state=0, **options).fit(X, three)
+        assert not model.intercept_.any(), options
     assert not osvm.KernelClassifier(budget=60).partial_fit(X, y).intercept_.any()
 
 
@@ -104,14 +108,82 @@ def test_weights_count_in_the_offset():
     assert offset == find_offset(scores[many], positive[many], None) == 0.75
 
 
+def test_offsets_of_several_classes_are_found_one_after_the_other():
+    """The rarest class first, each as if it alone were to be told from the rest."""
+    rng = np.random.default_rng(0)
+    codes = rng.choice(3, 400, p=[0.2, 0.7, 0.1])
+    scores = rng.normal(size=(400, 3)) + np.eye(3)[codes] - [1.0, 0.0, 2.0]
+    given = scores.copy()
+    offsets = find_offsets(scores, codes, None)
+    np.testing.assert_array_equal(scores, given)
+    for k in (2, 0, 1):
+        margin = given[:, k] - np.max(np.delete(given, k, axis=1), axis=1)
+        assert offsets[k] == find_offset(margin, codes == k, None)
+        given[:, k] += offsets[k]
+    counts = np.bincount(codes)
+    before, after = (np.bincount(predict_codes(s), minlength=3) for s in (scores, given))
+    assert np.abs(after - counts).sum() < 0.5 * np.abs(before - counts).sum()
+    assert find_offsets(scores[:, :1], codes == 1, None).shape == (1,)
+
+
+def test_several_classes_find_their_rare_ones():
+    rng = np.random.default_rng(0)
+    y = rng.choice(3, 3000, p=[0.85, 0.1, 0.05])
+    X = rng.normal(size=(3000, 4)) + 1.3 * np.eye(4)[y]
+    options = {"budget": 60, "gamma": "scale", "random_state": 0}
+
+    def recall(**more):
+        model = osvm.KernelClassifier(**options, **more).fit(X[:1500], y[:1500])
+        answer = model.predict(X[1500:])
+        return np.mean([np.mean(answer[y[1500:] == k] == k) for k in range(3)])
+
+    assert recall() > recall(fit_intercept=False) + 0.05
+
+
 @pytest.mark.parametrize("gamma", [1e-7, 1e4])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
 def test_a_gamma_far_off_is_named(gamma, kind):
     X, y = make_rare(300)
     for learn in (osvm.KernelClassifier(gamma=gamma).fit, osvm.KernelClassifier(gamma=gamma)
                   .partial_fit):  # fmt: skip
-        with pytest.warns(ConvergenceWarning, match=f"{'raise' if gamma < 1 else 'lower'} gamma"):
+        with pytest.warns(ConvergenceWarning, match=f"{'raise' if gamma < 1 else 'lower'} gamma") \
+                as told:  # fmt: skip
             learn(kind(X), y)
+    better = float(re.search("to about ([0-9.e+-]+)", str(told[0].message))[1])
+    values = osvm.kernels.RBF(gamma=better)(X[:100], X[:100])
+    assert 0.25 < np.median(values) < 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        osvm.KernelClassifier(gamma=better).fit(kind(X), y)
+
+
+def test_columns_of_other_units_are_named():
+    X, y = make_rare(300)
+    for column, ratio in ((2, 1e4), (0, 1e-4)):
+        far = X.copy()
+        far[:, column] *= ratio
+        names = (2, "[0134]") if ratio > 1 else ("[1234]", 0)
+        message = "deviation of column {} .* that of column {} ".format(*names)
+        with pytest.warns(ConvergenceWarning, match=message):
+            osvm.KernelClassifier().fit(far, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        osvm.KernelClassifier().fit(np.hstack([X, np.full((300, 2), 3.0)]), y)  # constant ones
+        osvm.KernelClassifier().fit(sp.csr_matrix(X * [1, 1, 1, 1, 1e4]), y)  # text has such
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_distances_lost_to_rounding_are_named(kind):
+    X, y = make_rare(300)
+    far = kind((X + 1e5).astype(np.float32))
+    with pytest.warns(ConvergenceWarning, match=r"rounding of float32: center .* float64"):
+        osvm.KernelClassifier(gamma=0.2).fit(far, y)
+    with pytest.warns(ConvergenceWarning, match="rounding of float64: center"):
+        osvm.KernelClassifier(gamma=0.2).fit(kind(X + 1e9), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        osvm.KernelClassifier(gamma=0.2).fit(kind(X + 1e5), y)
+        osvm.KernelClassifier(gamma=0.2).fit(kind((X + 10).astype(np.float32)), y)
 
 
 def test_a_gamma_that_suits_is_not_named():

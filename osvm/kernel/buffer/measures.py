@@ -2,18 +2,18 @@
 
 Invariants
 - nothing here draws random numbers: samples are rows at even distances;
-- `find_offset` is 0 where no other offset is better.
+- `find_offset` is 0 where no other offset is better, and so are all of `find_offsets`.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from osvm._input.rows import RowSource
 from osvm.exceptions import ConvergenceWarning
 from osvm.kernel.batch import Batch
 from osvm.kernels import Kernel
@@ -21,14 +21,17 @@ from osvm.kernels import Kernel
 __all__ = [
     "find_margin",
     "find_offset",
-    "make_source",
+    "find_offsets",
     "measure_targets",
+    "predict_codes",
     "sample_rows",
-    "warn_gamma",
+    "warn_rows",
 ]
 
 Array = npt.NDArray[Any]
 ALIKE, APART = 0.9999, 1e-3  # kernel values of rows that look the same, and unrelated
+UNEQUAL = 1000.0  # ratio of standard deviations of columns
+LOST = 0.1  # rounding of gamma times a squared distance
 
 
 def measure_targets(batch: Batch, n_rows: int | None) -> tuple[float, float]:
@@ -77,35 +80,97 @@ def find_offset(scores: Array, positive: Array, weights: Array | None) -> float:
     return -0.5 * float(s[best - 1] + s[best])
 
 
+def find_offsets(scores: Array, codes: Array, weights: Array | None) -> Array:
+    """An offset for each output, (K,), of scores (n, K) of rows whose classes are `codes`.
+
+    The outputs take their turns, the rarest class first: each gets the offset with which it is
+    the largest on as many rows as belong to its class, the others being as they are.
+    """
+    n_outputs = scores.shape[1]
+    if n_outputs == 1:
+        return np.array([find_offset(scores[:, 0], codes == 1, weights)])
+    offsets, shifted = np.zeros(n_outputs), scores.astype(np.float64)
+    for k in np.argsort(np.bincount(codes, weights, n_outputs), kind="stable"):
+        rivals = np.delete(shifted, k, axis=1).max(axis=1)
+        offsets[k] = find_offset(shifted[:, k] - rivals, codes == k, weights)
+        shifted[:, k] += offsets[k]
+    return offsets
+
+
+def predict_codes(scores: Array) -> Array:
+    """The class of each row: the largest of several scores, the sign of one."""
+    if scores.shape[1] == 1:
+        return (scores[:, 0] > 0.0).astype(np.intp)
+    return scores.argmax(axis=1)
+
+
 def sample_rows(n: int, most: int) -> Array:
     """Numbers of at most `most` of n rows, at even distances."""
     return np.linspace(0, n - 1, min(n, most)).astype(np.intp)
 
 
-def make_source(X: Any) -> RowSource:
-    """A view of checked rows for compiled code."""
-    if hasattr(X, "indptr"):
-        return RowSource.csr(X.data, X.indices, X.indptr, X.shape[1])
-    return RowSource.dense(np.ascontiguousarray(X))
-
-
-def warn_gamma(kernel: Kernel, X: Any) -> None:
-    """Warn where a Gaussian kernel sees all rows of a sample as equal, or as unrelated."""
+def warn_rows(kernel: Kernel, X: Any) -> None:
+    """Warn where a Gaussian kernel cannot see what tells the rows of a sample apart."""
     if kernel.name != "rbf" or X.shape[0] < 20:
         return
     rows = X[sample_rows(X.shape[0], 128)]
+    gamma = float(kernel.gamma)  # type: ignore[attr-defined]
+    problem = _unequal_columns(rows) or _lost_distances(gamma, rows) or _width(kernel, gamma, rows)
+    if problem:
+        warnings.warn(problem, ConvergenceWarning, stacklevel=2)
+
+
+def _unequal_columns(rows: Any) -> str:
+    """A dense column that is nothing beside another."""
+    if hasattr(rows, "indptr"):
+        return ""
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = np.std(rows, axis=0, dtype=np.float64)
+    small, large = np.where(spread > 0.0, spread, np.inf).argmin(), spread.argmax()
+    if not spread[large] > UNEQUAL * spread[small] > 0.0:
+        return ""
+    return (
+        f"columns of X differ in size by more than {UNEQUAL:g}: the standard deviation of column "
+        f"{large} is {spread[large]:.3g}, that of column {small} {spread[small]:.3g}, which the "
+        "kernel does not see; scale the columns, e.g. to unit variance"
+    )
+
+
+def _lost_distances(gamma: float, rows: Any) -> str:
+    """Rows so far from the origin that rounding is larger than their distances."""
+    squares = rows.multiply(rows) if hasattr(rows, "indptr") else np.square(rows, dtype=np.float64)
+    norm = float(np.median(np.asarray(squares.sum(axis=1), dtype=np.float64)))
+    if not gamma * norm * np.finfo(rows.dtype).eps > LOST:
+        return ""
+    return (
+        f"rows of X are so far from the origin (a norm of {math.sqrt(norm):.3g}) that their "
+        f"distances are lost to the rounding of {rows.dtype}: center the columns"
+        + (", or give float64" if rows.dtype == np.float32 else "")
+    )
+
+
+def _width(kernel: Kernel, gamma: float, rows: Any) -> str:
+    """A kernel that sees all rows as equal, or as unrelated.
+
+    The gamma suggested gives the median pair of rows a kernel value of 1/e.
+    """
     values = np.array(kernel(rows, rows), np.float64)
-    others = values[~np.eye(len(values), dtype=bool)].reshape(len(values), -1)
+    is_other = ~np.eye(len(values), dtype=bool)
+    others = values[is_other].reshape(len(values), -1)
     median, nearest = float(np.median(others)), float(np.median(others.max(axis=1)))
     if median > ALIKE and others.min() < 1.0:
         what, how = f"the kernel of most pairs of rows is above {ALIKE}", "raise"
     elif nearest < APART:
         what, how = f"the kernel of a row with its nearest is below {APART} for most", "lower"
     else:
-        return
-    warnings.warn(
-        f"gamma={kernel.gamma:.3g} is far off: in a sample {what}; {how} gamma, or scale the "  # type: ignore[attr-defined]
-        "columns of X (gamma='scale' fits columns of equal variance)",
-        ConvergenceWarning,
-        stacklevel=2,
+        return ""
+    rows = rows.astype(np.float64)
+    products = np.asarray((rows @ rows.T).todense() if hasattr(rows, "indptr") else rows @ rows.T)
+    norms = products.diagonal()
+    distance = float(np.median((norms[:, None] + norms - 2.0 * products)[is_other]))
+    better = 1.0 / distance if distance > 0.0 else math.inf
+    to = f" to about {better:.2g}" if 0.0 < better < math.inf else ""
+    return (
+        f"gamma={gamma:.3g} is far off: in a sample {what}; {how} gamma{to}, or scale the columns "
+        "of X (gamma='scale' fits columns of equal variance)"
     )

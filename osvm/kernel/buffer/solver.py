@@ -8,7 +8,7 @@ the loop takes, and keeps the expansion, its history and its generator together.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,18 +29,20 @@ from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Schema
 from osvm._parts.compiled import LossSpec, StepSpec
 from osvm.kernel.batch import Batch
+from osvm.kernel.buffer import choice
 from osvm.kernel.buffer.loop import learn
 from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
 from osvm.kernel.buffer.measures import (
     find_margin,
-    find_offset,
-    make_source,
+    find_offsets,
     measure_targets,
+    predict_codes,
     sample_rows,
-    warn_gamma,
+    warn_rows,
 )
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernel.options import refuse_unread
+from osvm.kernels import Kernel
 from osvm.kernels import from_config as kernel_from_config
 from osvm.taxonomy import Taxonomy
 
@@ -88,31 +90,27 @@ class BufferSolver:
         progress = make_progress(model.verbose)
         if machine is not None:
             plan, machine = self._plan_for(model, batch, copy_machine(machine))
+            if plan.set_offset:
+                machine.state.intercept[:] = 0.0  # it is set anew at the end
         else:
-            plan, machine = self._begin(model, batch, batch.source.n_rows)
+            plan, machine = self._begin(
+                model, batch, batch.source.n_rows, self._choose(model, batch)
+            )
         if machine.kernel.name == "precomputed":
             _check_square(batch.source)
         n = batch.source.n_rows
         state = machine.state
-        state.begin_fit(n, machine.kernel.name == "precomputed")
-        _set_average(state, False)
-        _set_average(state, plan.average)
-        for _ in range(epochs):
-            order = machine.generator.permutation(n).astype(np.intp) if shuffle else None
-            self._run(machine, plan, batch, order, 0, progress)
-        _set_average(state, False)
-        state.end_fit()
+        generator = machine.generator if shuffle else None
+        self._run_epochs(machine, plan, batch, epochs, generator, progress)
         if plan.nu is not None and batch.task == "novelty":
             scores = state.decision(batch.source)[:, 0]
             state.epsilon = find_margin(scores, batch.weights, plan.nu.nu)
-        elif plan.set_offset and 0 < 2 * state.budget <= n and state.n_outputs == 1:
-            assert batch.labels is not None
+        elif plan.set_offset and 0 < 2 * state.budget <= n:
             # most rows are not in the buffer, so that their scores are not fitted to them
-            rows = sample_rows(n, OFFSET_ROWS)
-            source = batch.source if len(rows) == n else make_source(batch.X[rows])
-            weights = None if batch.weights is None else batch.weights[rows]
-            scores, positive = state.decision(source)[:, 0], batch.labels[rows] == 1
-            state.intercept[:] += find_offset(scores, positive, weights)
+            sample = batch if n <= OFFSET_ROWS else batch.take(sample_rows(n, OFFSET_ROWS))
+            scores = state.decision(sample.source)
+            assert sample.labels is not None
+            state.intercept[:] += find_offsets(scores, sample.labels, sample.weights)
         if progress is not None:
             progress.finish()
         return machine
@@ -140,6 +138,56 @@ class BufferSolver:
         if progress is not None:
             progress.finish()
         return machine
+
+    def _choose(self, model: Any, batch: Batch) -> choice.Setting:
+        """gamma in units of "scale", and reg: by errors on held-out rows if gamma is None."""
+        n = batch.source.n_rows
+        is_free = batch.task == "classify" and model.gamma is None and model.kernel == "rbf"
+        if not is_free or n < choice.FEWEST:
+            return choice.SETTINGS[0]
+        kernel = model._kernel_part().resolve(batch.X)
+        assert batch.labels is not None
+        size = np.bincount(batch.labels, batch.weights)  # every class counts alike
+        splits = [tuple(map(batch.take, rows)) for rows in choice.split_rows(n)]
+
+        def errors_of(setting: choice.Setting) -> Array:
+            found = []
+            for learnt, judged in splits:
+                plan, machine = self._begin(model, learnt, n, setting, kernel)
+                generator = np.random.default_rng(0)
+                self._run_epochs(machine, plan, learnt, choice.EPOCHS, generator, None)
+                scores = machine.state.decision(judged.source)
+                assert judged.labels is not None
+                if plan.set_offset:
+                    scores = scores + find_offsets(scores, judged.labels, judged.weights)
+                found.append((predict_codes(scores) != judged.labels) / size[judged.labels])
+                if judged.weights is not None:
+                    found[-1] *= judged.weights
+            return np.concatenate(found)
+
+        is_fixed = model.reg is not None or model.C is not None or model.nu is not None
+        settings = [(gamma, None if is_fixed else reg) for gamma, reg in choice.SETTINGS]
+        return choice.choose(settings, errors_of)
+
+    def _run_epochs(
+        self,
+        machine: BufferMachine,
+        plan: _Plan,
+        batch: Batch,
+        epochs: int,
+        generator: np.random.Generator | None,
+        progress: Any,
+    ) -> None:
+        """Passes over a training set, in a new order each with a generator."""
+        n, state = batch.source.n_rows, machine.state
+        state.begin_fit(n, machine.kernel.name == "precomputed")
+        _set_average(state, False)
+        _set_average(state, plan.average)
+        for _ in range(epochs):
+            order = None if generator is None else generator.permutation(n).astype(np.intp)
+            self._run(machine, plan, batch, order, 0, progress)
+        _set_average(state, False)
+        state.end_fit()
 
     def _run(
         self,
@@ -184,10 +232,18 @@ class BufferSolver:
 
     # -------------------------------------------------------------- parameters
 
-    def _begin(self, model: Any, batch: Batch, n_rows: int | None) -> tuple[_Plan, BufferMachine]:
-        """A new machine for these parameters and data."""
+    def _begin(
+        self,
+        model: Any,
+        batch: Batch,
+        n_rows: int | None,
+        setting: choice.Setting = choice.SETTINGS[0],
+        trial: Kernel | None = None,
+    ) -> tuple[_Plan, BufferMachine]:
+        """A new machine for these parameters and data; `trial` is the kernel of a trial."""
         middle, unit = measure_targets(batch, n_rows)
-        plan = _resolve(model, batch, n_rows, unit=unit)
+        width, reg = setting
+        plan = _resolve(model, batch, n_rows, reg, unit)
         budget = check_integer("budget", model.budget, 1, none=True)
         eviction = check_choice("eviction", model.eviction, EVICTIONS)
         kernel = model._kernel_part()
@@ -199,8 +255,11 @@ class BufferSolver:
                 f"X has {source.n_features} features; kernel machines take at most 2**31 - 1: "
                 "hash the features to fewer columns"
             )
-        kernel = kernel.resolve(batch.X)
-        warn_gamma(kernel, batch.X)
+        kernel = trial or kernel.resolve(batch.X)
+        if width != 1.0:
+            kernel = replace(kernel, gamma=width * kernel.gamma)  # type: ignore[union-attr]
+        if trial is None:
+            warn_rows(kernel, batch.X)
         state = KernelState(
             kernel.spec(source.n_features),
             source.n_features,
@@ -220,8 +279,9 @@ class BufferSolver:
         state.eta_intercept[:] = plan.eta_intercept
         if plan.offset:
             state.intercept[:] = middle
-        record = check_bool("record", model.record)
-        generator = make_generator(getattr(model, "random_state", None))
+        record = check_bool("record", model.record) and trial is None
+        seed = getattr(model, "random_state", None) if trial is None else 0
+        generator = make_generator(seed)
         machine = BufferMachine(state, kernel, plan.reg, generator, record)
         machine.unit = unit
         machine._plan = plan
@@ -298,7 +358,7 @@ def _resolve(
         if model.C is not None or (model.reg is not None and model.reg != 1.0):
             raise ValueError("the nu-trick fixes reg at 1: give nu or reg (or C), not both")
         reg = 1.0
-    elif reg is None or model.C is None:
+    elif reg is None or not (model.C is not None or (model.gamma is None and model.reg is None)):
         reg = resolve_reg(model.reg, model.C, n_rows) / _step_unit(part, unit)
     refuse_unread(model, part, schedule)
     eta0 = _eta0(model, schedule)
@@ -318,7 +378,10 @@ def _resolve(
         eta_intercept=float(eta_intercept) * _step_unit(part, unit),
         average=_average(model, schedule),
         # a shift would change what a loss says of probabilities, or of the margin
-        set_offset=unset and nu is None and not hasattr(part, "probability"),
+        set_offset=unset
+        and nu is None
+        and part.name != "graph_hinge"
+        and not hasattr(part, "probability"),
     )
     if batch.index is not None:
         plan.label_kernel = _label_kernel(model, batch.index, _count_outputs(plan, batch))

@@ -1,0 +1,55 @@
+"""The width of the kernel and the regularizer that suit a training set.
+
+`fit` learns some rows with each of a few settings and counts errors on others, relative to the
+size of the class, so that rare classes count as much as others: a narrow kernel
+for boundaries with detail, a wide one with more regularization for labels that are mostly
+noise, and the usual one in between.
+
+Invariants
+- the split has a seed of its own, so that the fit with the chosen setting is the same fit as
+  with that setting given;
+- another setting than the first is chosen only if its errors are fewer by more than the
+  standard deviation of that difference were neither better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["EPOCHS", "FEWEST", "SETTINGS", "choose", "split_rows"]
+
+Array = npt.NDArray[Any]
+Setting = tuple[float, float | None]
+# gamma in units of "scale", and reg (None: its default)
+SETTINGS: tuple[Setting, ...] = ((1.0, None), (4.0, None), (0.25, 1e-3))
+FEWEST = 60  # rows: below, errors tell nothing
+FEW = 2400  # rows: up to here each is judged once, by what two thirds have taught
+LEARNT, JUDGED = 1600, 2400  # of more rows, at most
+EPOCHS = 3
+
+
+def split_rows(n: int) -> list[tuple[Array, Array]]:
+    """Numbers of rows to learn, and of others to be judged by; three times for few rows."""
+    order = np.random.default_rng(0).permutation(n)
+    if n > FEW:
+        return [(order[:LEARNT], order[LEARNT : LEARNT + JUDGED])]
+    parts = np.array_split(order, 3)
+    return [(np.concatenate(parts[:k] + parts[k + 1 :]), parts[k]) for k in range(3)]
+
+
+def choose(settings: Sequence[Setting], errors_of: Callable[[Setting], Array]) -> Setting:
+    """The setting with the fewest errors; `errors_of` gives the errors of each row judged."""
+    first = errors_of(settings[0])
+    best, fewest = settings[0], float(first.sum())
+    for setting in settings[1:]:
+        if fewest <= 0.0:
+            break
+        errors = errors_of(setting)
+        gain = first - errors
+        if errors.sum() < fewest and gain.sum() > np.sqrt(np.square(gain).sum()):
+            best, fewest = setting, float(errors.sum())
+    return best

@@ -1,0 +1,156 @@
+"""The setting that `fit` chooses for a training set when gamma is not given."""
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import osvm
+from osvm.kernel.buffer import choice
+
+
+def make_plane(n, seed=0, noise=0.25, classes=2):
+    """A plane in twenty columns, a quarter of the labels wrong."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 20))
+    y = (X @ np.random.default_rng(99).normal(size=(20, classes))).argmax(axis=1)
+    wrong = rng.random(n) < noise
+    y[wrong] = rng.integers(0, classes, wrong.sum()) if classes > 2 else 1 - y[wrong]
+    return X, y
+
+
+def make_board(n, seed=0):
+    return osvm.datasets.make_chessboard(n, random_state=seed)
+
+
+def scale_of(X):
+    return 1.0 / (X.shape[1] * X.var())
+
+
+def test_noise_takes_a_wide_kernel_and_detail_a_narrow_one():
+    for (X, y), (X_test, y_test), width, reg in (
+        (make_plane(1200), make_plane(2000, 1, noise=0.0), 0.25, 1e-3),
+        (make_plane(1200, classes=4), make_plane(2000, 1, noise=0.0, classes=4), 0.25, 1e-3),
+        (make_board(2000), make_board(2000, 1), 4.0, 1e-4),
+    ):
+        model = osvm.KernelClassifier(random_state=0).fit(X, y)
+        assert model.gamma_ == pytest.approx(width * scale_of(X))
+        assert model.reg_ == reg
+        plain = osvm.KernelClassifier(gamma="scale", random_state=0).fit(X, y)
+        assert plain.gamma_ == pytest.approx(scale_of(X))
+        assert model.score(X_test, y_test) > plain.score(X_test, y_test) + 0.04
+
+
+def test_no_choice_is_made_where_errors_tell_nothing():
+    X, y = make_plane(400, noise=0.0)
+    for rows, labels in (
+        (X[: choice.FEWEST - 1], y[: choice.FEWEST - 1]),
+        (X[:, :1], X[:, 0] > 0),
+    ):
+        model = osvm.KernelClassifier(random_state=0).fit(rows, labels)
+        assert model.gamma_ == pytest.approx(scale_of(rows))
+        assert model.reg_ == 1e-4
+
+
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sp.csr_matrix])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_fit_is_that_of_the_setting_given(kind, dtype):
+    X, y = make_plane(300)
+    X = kind(X.astype(dtype))
+    weight = np.random.default_rng(1).uniform(0.5, 1.5, 300)
+    for seed in (lambda: 3, lambda: np.random.default_rng(3), lambda: np.random.RandomState(3)):
+        options = {"budget": 60, "record": True}
+        model = osvm.KernelClassifier(random_state=seed(), **options).fit(X, y, weight)
+        again = osvm.KernelClassifier(
+            gamma=model.gamma_, reg=model.reg_, random_state=seed(), **options
+        ).fit(X, y, weight)
+        np.testing.assert_array_equal(model.dual_coef_, again.dual_coef_)
+        np.testing.assert_array_equal(model.intercept_, again.intercept_)
+        np.testing.assert_array_equal(model.history_["loss"], again.history_["loss"])
+
+
+def test_what_is_given_stays():
+    X, y = make_plane(600)
+    assert osvm.KernelClassifier(reg=2e-4).fit(X, y).reg_ == 2e-4
+    assert osvm.KernelClassifier(C=3.0).fit(X, y).reg_ == pytest.approx(1 / (3.0 * 600))
+    assert osvm.KernelClassifier(nu=0.2).fit(X, y).reg_ == 1.0
+    assert osvm.KernelClassifier(gamma="auto").fit(X, y).gamma_ == 1 / 20
+    sigmoid = osvm.KernelClassifier(kernel="sigmoid", eta0=0.1).fit(X, y)
+    assert sigmoid.gamma_ == pytest.approx(scale_of(X))
+    given = osvm.KernelClassifier(kernel=osvm.kernels.RBF(gamma=0.05)).fit(X, y)
+    assert given.gamma_ == 0.05
+    assert not hasattr(osvm.KernelClassifier(kernel="linear", eta0=0.1).fit(X, y), "gamma_")
+    with pytest.raises(TypeError, match="gamma"):
+        osvm.KernelRegressor(gamma=None).fit(X, y.astype(float))
+
+
+def test_learning_goes_on_with_the_setting_chosen(tmp_path):
+    X, y = make_plane(1500)
+    model = osvm.KernelClassifier(budget=100, random_state=0).fit(X, y)
+    assert model.reg_ == 1e-3
+    given = osvm.KernelClassifier(
+        gamma=model.gamma_, reg=model.reg_, budget=100, random_state=0
+    ).fit(X, y)
+    osvm.io.save(model, tmp_path / "model.osvm")
+    models = [
+        model,
+        osvm.io.load(tmp_path / "model.osvm"),
+        pickle.load(io.BytesIO(pickle.dumps(model))),
+    ]
+    more = make_plane(200, 5)
+    given.partial_fit(*more)
+    for one in models:
+        one.partial_fit(*more)
+        assert (one.gamma_, one.reg_) == (given.gamma_, given.reg_)
+        np.testing.assert_array_equal(one.dual_coef_, given.dual_coef_)
+
+
+def test_a_stream_takes_scale():
+    X, y = make_plane(300)
+    model = osvm.KernelClassifier().partial_fit(X, y)
+    plain = osvm.KernelClassifier(gamma="scale").partial_fit(X, y)
+    np.testing.assert_array_equal(model.dual_coef_, plain.dual_coef_)
+
+
+def test_rows_are_split_whatever_their_order():
+    """Labels that come in turns, and a class that is in no part but one."""
+    X, _ = make_plane(300)
+    turns = np.arange(300) % 3
+    X[:, 0] += 5 * turns
+    model = osvm.KernelClassifier(random_state=0).fit(X, turns)
+    assert model.score(X, turns) > 0.9
+    rare = np.where(np.arange(300) < 299, "usual", "once")
+    assert osvm.KernelClassifier(random_state=0).fit(X, rare).classes_.tolist() == [
+        "once",
+        "usual",
+    ]
+    for n, judged in ((60, 60), (2400, 2400), (2401, 801), (9000, 2400)):
+        splits = choice.split_rows(n)
+        assert len(np.unique(np.concatenate([rows for _, rows in splits]))) == judged
+        for learnt, rows in splits:
+            assert not set(learnt.tolist()) & set(rows.tolist())
+            assert len(learnt) == min(2 * n // 3, 1600)
+
+
+def test_another_setting_must_be_better_by_more_than_chance():
+    first = np.r_[np.ones(10), np.zeros(90)]
+    tried = []
+
+    def errors(found):
+        def errors_of(setting):
+            tried.append(setting[0])
+            return found[setting[0]]
+
+        return errors_of
+
+    few, fewer = np.r_[np.ones(9), np.zeros(91)], np.r_[np.ones(5), np.zeros(95)]
+    other = np.r_[np.zeros(92), np.ones(8)]  # 10 rows mended, 8 others broken: a gain of 2 +- 4.2
+    settings = choice.SETTINGS
+    assert choice.choose(settings, errors({1.0: first, 4.0: other, 0.25: few})) == settings[0]
+    assert choice.choose(settings, errors({1.0: first, 4.0: other, 0.25: fewer})) == settings[2]
+    assert choice.choose(settings, errors({1.0: first, 4.0: fewer, 0.25: few})) == settings[1]
+    tried.clear()
+    choice.choose(settings, errors({1.0: np.zeros(100)}))
+    assert tried == [1.0]
