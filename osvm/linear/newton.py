@@ -9,8 +9,8 @@ penalties (ones, and that of the offset), the objective
 is quadratic as long as the rows within the margin are the same, so that the minimum of that
 quadratic function and an exact line search end after a few steps.
 
-Invariant: alpha meets the conditions of the dual problem, so that its dual value is a lower
-bound; the proof of the gap is the caller's.
+The proof of the gap is the caller's, who brings alpha to ``y' alpha = 0`` where rounding left it
+near that.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def newton(
         while True:
             loss = np.maximum(0.0, 1.0 - margins)
             alpha = 2.0 * U * loss
-            slope = ridge * u - A.transposed_times(alpha)
-            primal = 0.5 * ridge @ u**2 + U @ loss**2
-            feasible, built, dual = _lower_bound(A, U, alpha, penalty)
-            is_one = np.linalg.norm(built - u[: A.d]) <= 0.1 * tol * np.linalg.norm(built)
-            if n_steps == max_steps or (is_one and primal - dual <= tol * abs(primal)):
+            built = A.transposed_times(alpha)
+            slope = ridge * u - built
+            gap, primal = _gap(alpha, loss, u, built, ridge)
+            is_one = _is_one(slope, built, alpha, tol, A.d)
+            if n_steps == max_steps or (is_one and gap <= tol * primal):
                 break
             step = _solve(A.gram(np.where(loss > 0.0, 2.0 * U, 0.0)), ridge, -slope)
             if step is None:
@@ -74,23 +74,23 @@ def newton(
             if part == 0.0:  # as far as the arithmetic goes
                 break
             u, margins, n_steps = u + part * step, margins + part * change, n_steps + 1
-    return feasible, u if is_one else None, n_steps
+    return alpha, u if is_one else None, n_steps
 
 
-def _lower_bound(
-    A: NarrowRows, U: Array, alpha: Array, penalty: float
-) -> tuple[Array, Array, float]:
-    """alpha, scaled down in the heavier class where the offset is free; its w and dual value."""
-    if A.offset and penalty == 0.0:
-        plus, minus = float(alpha[A.y > 0].sum()), float(alpha[A.y < 0].sum())
-        least = min(plus, minus)
-        alpha = alpha * np.where(A.y > 0, least / max(plus, 1e-300), least / max(minus, 1e-300))
-    built = A.transposed_times(alpha)
-    w = built[: A.d]
-    dual = alpha.sum() - 0.25 * (alpha / U) @ alpha - 0.5 * w @ w
-    if A.offset and penalty > 0.0:
-        dual -= 0.5 * built[A.d] ** 2 / penalty
-    return alpha, w, float(dual)
+def _is_one(slope: Array, built: Array, alpha: Array, tol: float, d: int) -> bool:
+    """Whether w is the sum of alpha_i y_i x_i, and so for the offset, to a tenth of `tol`."""
+    most = 0.1 * tol
+    near = np.linalg.norm(slope[:d]) <= most * np.linalg.norm(built[:d])
+    return bool(near and np.abs(slope[d:]).sum() <= most * alpha.sum())
+
+
+def _gap(alpha: Array, loss: Array, u: Array, built: Array, ridge: Array) -> tuple[float, float]:
+    """The duality gap, where u and alpha are one model, and the objective."""
+    total = 0.5 * float(alpha @ loss)  # sum U loss^2, and sum alpha^2 / 4U
+    primal = 0.5 * float(ridge @ u**2) + total
+    penalized = ridge > 0.0
+    sq_norm = float(built[penalized] ** 2 @ (1.0 / ridge[penalized]))
+    return primal - (float(alpha.sum()) - total - 0.5 * sq_norm), primal
 
 
 def _solve(gram: Array, ridge: Array, side: Array) -> Array | None:
