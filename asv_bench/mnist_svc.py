@@ -1,36 +1,43 @@
-"""`SVC` on MNIST beside LIBSVM and oneDAL, one thread: ``python -m asv_bench.mnist_svc``.
+"""`SVC` on MNIST beside LIBSVM and oneDAL (scikit-learn-intelex), on one core.
 
-    OSVM_DATA=folder python -m asv_bench.mnist_svc --rows 10000 20000 --classes two ten
-    OSVM_DATA=folder python -m asv_bench.mnist_svc --rows 60000 --classes two --peers osvm onedal
+    OSVM_DATA=folder python -m asv_bench.mnist_svc
+    OSVM_DATA=folder python -m asv_bench.mnist_svc --lines 60000-two 20000-ten --peers osvm onedal
 
-C = 10, gamma = .02, rows in [0, 1]; "two" tells even digits from odd ones.  CPU seconds, taken
-in turns, of `fit` and of `predict` for the 10,000 test rows; errors are equal but for rounding.
+C = 10, gamma = .02, rows in [0, 1] of type float32; "two" tells even digits from odd ones.  CPU
+seconds of the quickest run, taken in turns, of `fit` and of `predict` for the 10,000 test rows.
+A line that is measured replaces the stored one.
 """
 
 from __future__ import annotations
 
-import argparse
+import importlib
+import json
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from asv_bench.report import Report, make_parser
+
 PEERS = {"osvm": "osvm", "onedal": "sklearnex.svm", "libsvm": "sklearn.svm"}
+LINES = ("10000-two", "20000-two", "60000-two", "10000-ten", "20000-ten")
 
 
-def load(rows: int, two: bool) -> tuple[Any, ...]:
+def load(line: str, quick: bool) -> tuple[Any, ...]:
     """X, y, X_test, y_test"""
+    rows, classes = line.split("-")
     data = np.load(os.path.join(os.environ["OSVM_DATA"], "mnist.npz"))
     X, T = ((data[f"X_{part}"] / 255.0).astype(np.float32) for part in ("train", "test"))
-    y, t = (data[f"y_{part}"].astype(int) % (2 if two else 10) for part in ("train", "test"))
-    return X[:rows], y[:rows], T, t
+    n_labels = 2 if classes == "two" else 10
+    y, t = (data[f"y_{part}"].astype(int) % n_labels for part in ("train", "test"))
+    n = int(rows) // 20 if quick else int(rows)
+    return X[:n], y[:n], T, t
 
 
 def measure(peer: str, X: Any, y: Any, T: Any, t: Any) -> tuple[float, float, float]:
     """Seconds of fit and predict, and the error in percent."""
-    import importlib
-
     model = importlib.import_module(PEERS[peer]).SVC(C=10.0, gamma=0.02)
     begin = time.process_time()
     model.fit(X, y)
@@ -39,29 +46,50 @@ def measure(peer: str, X: Any, y: Any, T: Any, t: Any) -> tuple[float, float, fl
     return fitted - begin, time.process_time() - fitted, wrong
 
 
-def main() -> None:
-    """Print a line for each size and peer."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--rows", type=int, nargs="+", default=[10_000])
-    parser.add_argument("--classes", nargs="+", choices=["two", "ten"], default=["two", "ten"])
+def add_table(report: Report) -> None:
+    """A row for each line: seconds of fit and predict, the error, and how much later peers end."""
+    rows = []
+    for line in (line for line in LINES if line in report.data):
+        runs = report.data[line]
+        for peer, found in runs.items():
+            fit, predict, wrong = np.min(found["runs"], axis=0)
+            ours = np.min(runs["osvm"]["runs"], axis=0)
+            rows.append([
+                line.replace("-", ", "), peer, f"{fit:.2f}", f"{predict:.2f}", f"{wrong:.2f}",
+                f"{fit / ours[0]:.2f}", f"{predict / ours[1]:.2f}", found["date"],
+            ])  # fmt: skip
+    columns = [
+        "rows, classes", "solver", "fit [s]", "predict [s]", "error [%]",
+        "fit / osvm's", "predict / osvm's", "measured",
+    ]  # fmt: skip
+    report.add_table("MNIST, C = 10, γ = .02", columns, rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure the lines that are asked for; print and store all of them."""
+    parser = make_parser("mnist_svc", str(__doc__).splitlines()[0])
+    parser.add_argument("--lines", nargs="+", choices=LINES, default=LINES)
     parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS))
-    parser.add_argument("--repeats", type=int, default=2)
-    asked = parser.parse_args()
-    for rows in asked.rows:
-        for classes in asked.classes:
-            data = load(rows, classes == "two")
-            found = {peer: [] for peer in asked.peers}  # type: dict[str, list[Any]]
-            for _ in range(asked.repeats):
-                for peer in asked.peers:
-                    found[peer].append(measure(peer, *data))
-            ours = np.min(found["osvm"], axis=0) if "osvm" in found else np.full(3, np.nan)
-            for peer, runs in found.items():
-                fit, predict, wrong = np.min(runs, axis=0)
-                print(
-                    f"{rows:6} {classes} {peer:7} fit {fit:7.2f} s ({fit / ours[0]:.2f} x), "
-                    f"predict {predict:6.2f} s ({predict / ours[1]:.2f} x), error {wrong:.2f} %",
-                    flush=True,
-                )
+    options = parser.parse_args(arguments)
+    if hasattr(os, "sched_setaffinity"):  # before a peer starts its threads
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    about = str(__doc__).split("C = 10", 1)[1].split("A line that")[0]
+    report = Report("mnist-svc", "SVC beside LIBSVM and oneDAL", f"C = 10{about}", options)
+    stored = report.folder / f"{report.name}.json"
+    if stored.exists():
+        report.data = json.loads(stored.read_text())["data"]
+    for line in options.lines:
+        data = load(line, report.quick)
+        runs: dict[str, list[Any]] = {peer: [] for peer in options.peers}
+        for _ in range(options.repeats or 2):
+            for peer in options.peers:
+                runs[peer].append(measure(peer, *data))
+                print(line, peer, *(f"{figure:.2f}" for figure in runs[peer][-1]), flush=True)
+        date = report.machine["date"]
+        made = {peer: {"date": date, "runs": found} for peer, found in runs.items()}
+        report.data[line] = {**report.data.get(line, {}), **made}
+    add_table(report)
+    report.finish()
 
 
 if __name__ == "__main__":

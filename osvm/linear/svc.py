@@ -29,7 +29,7 @@ from osvm._estimator.compat import ClassifierMixin, convergence_warning
 from osvm._estimator.threads import resolve_jobs
 from osvm._input import validate
 from osvm._input.schema import ArrayField, Field, Schema
-from osvm.linear.dual import LOSSES, DualSolver
+from osvm.linear.dual import LOSSES, NARROW, DualSolver
 
 __all__ = ["LinearSVC"]
 
@@ -43,7 +43,8 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
     example i (`sample_weight` times `class_weight`).  Several classes are one-vs-rest, as in
     LIBLINEAR, where the weight of a class counts in its own problem only.  Coordinate ascent
     on the dual problem solves sparse and wide data; data with few columns that it does not
-    solve soon, such as columns in raw units, go to an interior-point method.
+    solve soon, such as columns in raw units, go to Newton's method (squared hinge) or an
+    interior-point method (hinge).
 
     Parameters
     ----------
@@ -51,8 +52,8 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
         There is no other.
     loss : {"squared_hinge", "hinge"}, default "squared_hinge"
     dual : {"auto", True, False}, default "auto"
-        True keeps to coordinate ascent; False begins with the interior-point method where
-        there are few columns.  The problem and the proof are the same.
+        True keeps to coordinate ascent; False begins with Newton's or the interior-point
+        method where there are few columns.  The problem and the proof are the same.
     tol : float, default 1e-4
         Stop when the duality gap is at most this fraction of the objective.
     C : float, default 1.0
@@ -69,7 +70,8 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
     random_state : int, Generator or RandomState, optional
         Of the order in which rows are visited.
     max_iter : int, default 1000
-        Passes over the rows for each class, at most; rows that are set aside do not count.
+        Passes over the rows for each class, at most; rows that are set aside do not count,
+        and a step of Newton's or the interior-point method counts as a pass.
     n_jobs : int, optional
         Threads that share the classes; -1 for all cores.  The result does not depend on it.
     warm_start : bool, default False
@@ -178,14 +180,17 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
                     "C times the weights of all examples must be less than 1e300: make C or "
                     "sample_weight smaller"
                 )
-            # float32 weights cannot come closer than a gap of about 1e-5.
-            narrow = rows.dtype == np.float32 and self.tol >= 1e-4
+            # float32 weights cannot come closer than a gap of about 1e-5, and are for speed on
+            # wide data; few columns may have very unlike units.
+            single_precision = (
+                rows.dtype == np.float32 and self.tol >= 1e-4 and source.n_features > NARROW
+            )
             solver = DualSolver(
                 source.n_features,
                 1 if single else len(index),
                 reg=1.0 / (self.C * n),
                 loss=self.loss,
-                dtype=np.float32 if narrow else np.float64,
+                dtype=np.float32 if single_precision else np.float64,
                 fit_intercept=self.fit_intercept,
                 intercept_scaling=self.intercept_scaling,
                 seed=int(make_generator(self.random_state).integers(2**63)),

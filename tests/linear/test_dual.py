@@ -9,9 +9,12 @@ import reference_dual as reference
 import scipy.sparse as sp
 
 from osvm._input.rows import RowSource
+from osvm.linear import narrow_rows
 from osvm.linear.dual import OFFSET_STEP, DualSolver
 from osvm.linear.dual_loop import exact_offset
 from osvm.linear.interior_point import interior_point
+from osvm.linear.narrow_rows import NarrowRows
+from osvm.linear.newton import newton
 
 LOSSES = ["hinge", "squared_hinge"]
 
@@ -296,13 +299,26 @@ def test_columns_of_other_scales_are_solved(loss, offset, sparse):
 
 @pytest.mark.parametrize("squared", [False, True])
 @pytest.mark.parametrize("offset", [False, True])
-def test_interior_point_agrees_with_coordinate_ascent(squared, offset):
+@pytest.mark.parametrize("copied", [0, narrow_rows.COPIED])
+@pytest.mark.parametrize("form", ["csr", "float64", "float32"])
+def test_methods_for_narrow_data_agree_with_coordinate_ascent(
+    squared, offset, copied, form, monkeypatch
+):
+    monkeypatch.setattr(narrow_rows, "COPIED", copied)
+    monkeypatch.setattr(narrow_rows, "BLOCK", 7)
     X, y = make_problem()
+    X = sp.csr_matrix(X.astype(np.float32).astype(np.float64))
     U = np.full(len(y), 0.5)
-    alpha, w, b, n_steps = interior_point(
-        X, y, U, squared=squared, offset=offset, penalty=0.0, tol=1e-9
-    )
+    given = X if form == "csr" else X.toarray().astype(form)
+    A = NarrowRows(given, y, offset, centered=offset)
+    if squared:
+        start = np.random.default_rng(0).normal(size=30 + offset)
+        alpha, u, n_steps = newton(A, U, start, penalty=0.0, tol=1e-9, max_steps=50)
+    else:
+        alpha, u, n_steps = interior_point(A, U, penalty=0.0, tol=1e-9, max_steps=50)
     assert n_steps < 30
+    w, b = A.solution(u)
+    np.testing.assert_allclose(A.point(w, b), u)
     loss = "squared_hinge" if squared else "hinge"
     solver = DualSolver(30, reg=0.01, loss=loss, fit_intercept=offset)
     solver.fit(rows(X), y, tol=1e-8, max_epochs=10_000)
@@ -311,7 +327,25 @@ def test_interior_point_agrees_with_coordinate_ascent(squared, offset):
     np.testing.assert_allclose(w, X.T @ (alpha * y), atol=1e-6)
     if offset:
         assert abs(alpha @ y) < 1e-9
-    assert np.all((alpha > 0) & (squared | (alpha < U)))
+    assert np.all((alpha >= 0) & (squared | (alpha < U)))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("copied", [0, narrow_rows.COPIED])
+def test_columns_of_nine_magnitudes_on_a_large_mean_are_solved(loss, copied, monkeypatch):
+    monkeypatch.setattr(narrow_rows, "COPIED", copied)
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(400, 10))
+    y = np.where(Z.sum(axis=1) + rng.normal(size=400) > 0, 1.0, -1.0)
+    scales = 10.0 ** np.linspace(-3, 6, 10)
+    found = []
+    for mean in (0.0, 1e5):
+        X = Z * scales + mean
+        solver = DualSolver(10, reg=1 / 400, loss=loss, fit_intercept=True)
+        solver.fit(RowSource.dense(X), y, tol=1e-6, rows=X)
+        assert solver.converged.all()
+        found.append(solver.objective_[0])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
 
 
 # ------------------------------------------------- one-vs-rest, starts, states
@@ -453,7 +487,7 @@ def test_interrupt_leaves_a_usable_model(K):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("max_epochs", [2, 3, 5, 8, 20])
-def test_the_gap_is_true_wherever_the_interior_point_method_ends(loss, max_epochs):
+def test_the_gap_is_true_wherever_a_method_for_narrow_data_ends(loss, max_epochs):
     X, y = make_problem()
     best = DualSolver(30, reg=1e-4, loss=loss, fit_intercept=True)
     best.fit(rows(X), y, tol=1e-9, rows=X, narrow_first=True)

@@ -44,7 +44,8 @@ DIFFERS = [
         "intercept_scaling",
     ),
     ("test_linearsvc_crammer_singer", SEED, "multi_class must be 'ovr'"),
-    ("test_linear_svm_convergence_warnings", SEED, "the relative duality gap is"),
+    # One pass and one step of Newton's method solve it, so that max_iter=2 is enough.
+    ("test_linear_svm_convergence_warnings", SEED, "DID NOT WARN"),
 ]
 
 
