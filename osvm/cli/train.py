@@ -40,6 +40,7 @@ from osvm.io.encoding import decode
 from osvm.stream.base import ParsedReader
 from osvm.stream.blocks import BlockReader, can_visit_blocks
 
+COLUMN_BYTES = 16  # of a weight, its average and its step
 MAX_CLASSES = 10_000  # labels of a survey that are taken for classes
 
 
@@ -131,6 +132,7 @@ def _run(arguments: argparse.Namespace) -> int:
         fresh = model is None
         if model is None:
             model = make_estimator(arguments, numeric_labels=_numeric(reader))
+            _check_columns(model, reader)
         try:
             figures = _learn(arguments, model, reader, fresh)
         except KeyboardInterrupt:
@@ -158,6 +160,26 @@ def _learn(arguments: argparse.Namespace, model: Any, reader: Any, fresh: bool) 
         if whole is not None:
             return _fit(arguments, model, reader, whole, report)
     return _stream(arguments, model, reader)
+
+
+def _check_columns(model: Any, reader: Any) -> None:
+    """Refuse weights beyond this machine's memory: a mistaken index, in place of a killed run."""
+    if "linear" not in type(model).__module__.split(".") or not reader.n_features:
+        return
+    need, memory = COLUMN_BYTES * reader.n_features, _memory()
+    if memory is not None and need > memory:
+        raise ValueError(
+            f"{reader.name}: {reader.n_features} columns take {need / 1e9:.0f} GB of weights, and "
+            f"this machine has {memory / 1e9:.0f}; if an index is mistaken, --n-features N with "
+            "--skip-errors leaves its line out"
+        )
+
+
+def _memory() -> int | None:
+    """Bytes of this machine, where the system tells them."""
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", ()):
+        return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _starting_model(arguments: argparse.Namespace) -> Any:

@@ -451,8 +451,8 @@ def survey(const unsigned char[::1] buffer, Py_ssize_t start, Py_ssize_t stop, l
 
     Indices go up in a well-formed line, so its first and its last one suffice.  Malformed
     lines are passed over: the parser will refuse them.  `labels` (float64) receives one
-    label per row (the first one of a multi-label row) for as many rows as it has room;
-    returns (smallest, largest, rows, lines).
+    label per row that has one (the first of several) for as many rows as it has room;
+    returns (smallest, largest, rows with a label, lines).
     """
     cdef double[::1] out = labels
     cdef text_t p
@@ -487,12 +487,12 @@ def survey(const unsigned char[::1] buffer, Py_ssize_t start, Py_ssize_t stop, l
             if read_number(p, &after, &value) == DONE and after[0] != c':':
                 if rows < room:
                     out[rows] = value
+                rows += 1
                 while after[0] == c',':     # more labels
                     p = after + 1
                     if read_number(p, &after, &value) != DONE:
                         break
                 p = skip_blanks(after)
-            rows += 1
             if p[0] == c'q':                # qid:
                 while p < newline and not is_blank(p[0]):
                     p += 1

@@ -296,9 +296,13 @@ class LineReader(Reader):
                 raise ValueError(
                     1, f"the line is longer than max_line={lines.max_line} bytes"
                 ) from None
-            if lines.offset == 0 and lines.buffer[:3] == b"\xef\xbb\xbf":
-                lines.start = 3  # a byte order mark
+            self._skip_mark()
         return True
+
+    def _skip_mark(self) -> None:
+        """Pass over a byte order mark at the start of the data."""
+        if self.lines.offset == 0 and self.lines.buffer[:3] == b"\xef\xbb\xbf":
+            self.lines.start = 3
 
     @property
     def bytes_read(self) -> int:

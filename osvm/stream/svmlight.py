@@ -143,6 +143,7 @@ class SvmlightReader(ParsedReader):
             except LineTooLong:
                 lines.discard_line()
                 continue
+            self._skip_mark()
             first, last, rows, n_lines = survey(lines.buffer, lines.start, lines.stop, room)
             lines.start = lines.stop
             if first >= 0:

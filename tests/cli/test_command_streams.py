@@ -139,3 +139,15 @@ def test_threads_are_refused_where_they_cannot_parse(folder, tmp_path):
     err = command("train", folder / "test.svm", "-m", tmp_path / "m", "--threads", "2",
                   "--stream", "--no-shuffle", status=2)[1]  # fmt: skip
     assert "--threads needs the random order" in err
+
+
+def test_weights_beyond_the_memory_are_refused(tmp_path):
+    """A mistaken index once ended in a run that the system killed."""
+    path = tmp_path / "a.svm"
+    path.write_text("1 1:1\n-1 2:1\n" * 20 + "1 999999999999:1\n")
+    _, err = command("train", path, "-m", tmp_path / "m", "--stream", status=1)
+    assert "999999999999 columns take 16000 GB of weights" in err
+    assert "--n-features" in err
+    options = "--n-features", "5", "--skip-errors"
+    _, err = command("train", path, "-m", tmp_path / "m", "--stream", *options)
+    assert "40 rows" in err

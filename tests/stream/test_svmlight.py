@@ -11,6 +11,7 @@ from reference_stream import Malformed, mutate, read_svmlight
 
 from osvm.stream import FormatError, SvmlightReader
 from osvm.stream._parsing import read_double
+from osvm.stream._svmlight import survey
 
 SAMPLE = b"""# a comment line
 1 1:0.5 3:2 7:-1.25e-3 # trailing
@@ -291,3 +292,20 @@ def test_agrees_with_scikit_learn(tmp_path):
     (Z, t), *_ = list(SvmlightReader(io.BytesIO(text), n_features=64, dtype=np.float64))
     assert (X != Z).nnz == 0
     assert (y == t).all()
+
+
+def test_a_byte_order_mark_adds_no_label(tmp_path):
+    """The survey once took memory that nobody had written for the label of such a line."""
+    path = tmp_path / "a.svm"
+    path.write_bytes(b"\xef\xbb\xbf3 9:1\n" + b"1 2:1\n-1 1:2\n" * 50)
+    reader = SvmlightReader(path)
+    assert reader.labels.tolist() == [-1.0, 1.0, 3.0]
+    assert (reader.n_features, reader.zero_based) == (9, False)
+    assert sum(len(y) for _, y in reader) == 101
+
+
+def test_a_survey_counts_no_label_of_malformed_lines():
+    text = b"x 0:1\n:\n2 3:1\nqid:1 1:1\n5\n"
+    room = np.full(8, 77.0)
+    assert survey(text + bytes(32), 0, len(text), room)[2:] == (2, 5)
+    assert room.tolist() == [2.0, 5.0, *[77.0] * 6]
