@@ -28,3 +28,4 @@ cdef class ModelLock:
 
 cdef class Locked:
     cdef readonly ModelLock _lock
+    cdef frozenset _names           # `_watched` of its class

@@ -313,8 +313,9 @@ cdef class Locked:
 
     def __cinit__(self):
         self._lock = ModelLock()
+        self._names = type(self)._watched
 
     def __setattr__(self, name, value):
         PyObject_GenericSetAttr(self, name, value)
-        if name in type(self)._watched:
+        if name in self._names:
             self._watched_changed()

@@ -142,16 +142,18 @@ class LabelIndex:
             get = self._lookup.get
             found = [get(label, -1) for label in y.tolist()]
             return np.array(found, np.int32), found.index(-1) if -1 in found else -1
+        if self._plain and y.dtype.kind in "iu":
+            # as unsigned numbers, negative ones are too large, and one look is enough
+            unsigned = y.view(np.uint64) if y.dtype == np.int64 else y
+            if unsigned.max() < len(self.classes) and (unsigned is not y or y.min() >= 0):
+                return y.astype(np.int32), -1
         codes = self._find_numbers(y)
         row = int(codes.argmin())
         return codes, row if codes[row] < 0 else -1
 
     def _find_numbers(self, y: npt.NDArray[Any]) -> Codes:
         """The same for numbers among numbers, without a Python loop."""
-        if self._plain and y.dtype.kind in "iu":
-            if y.min() >= 0 and y.max() < len(self.classes):
-                return y.astype(np.int32)
-        elif len(self.classes) == 2:
+        if len(self.classes) == 2:
             second = y == self.classes[1]
             codes = second.astype(np.int32)
             codes[~second & (y != self.classes[0])] = -1

@@ -14,6 +14,7 @@ them.
   negative.  Such words are or-ed together.
 Only when something is amiss does a slow pass look for the first bad row.
 """
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBuffer_Release, PyObject_GetBuffer
 from libc.math cimport INFINITY, fabs, floor, isfinite
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -301,16 +302,20 @@ def largest_magnitude(RowSource source):
 
 
 def all_finite(array):
-    """Whether a one-dimensional float32 or float64 array holds finite numbers only."""
-    cdef const float[::1] narrow
-    cdef const double[::1] wide
-    if array.shape[0] == 0:
-        return True
-    if array.dtype.itemsize == 4:
-        narrow = array
-        return magnitude(float_bits(<const uint32_t *> &narrow[0], narrow.shape[0])) < INFINITY
-    wide = array
-    return magnitude(float_bits(<const uint64_t *> &wide[0], wide.shape[0])) < INFINITY
+    """Whether a C-ordered float32 or float64 array of any shape holds finite numbers only."""
+    cdef Py_buffer view        # a memoryview would cost more than the check of a few scores
+    cdef double largest
+    PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)
+    try:
+        if view.format[0] == c"d":
+            largest = magnitude(float_bits(<const uint64_t *> view.buf, view.len // 8))
+        elif view.format[0] == c"f":
+            largest = magnitude(float_bits(<const uint32_t *> view.buf, view.len // 4))
+        else:
+            raise TypeError(f"numbers of type {array.dtype}")
+    finally:
+        PyBuffer_Release(&view)
+    return largest < INFINITY
 
 
 def first_bad_weight(const double[::1] weights):

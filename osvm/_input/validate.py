@@ -400,7 +400,7 @@ def unit_scale(source: RowSource) -> npt.NDArray[np.float64]:
 
 def check_scores(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The scores of a C-ordered array; FloatingPointError where one of them overflowed."""
-    if not all_finite(scores.reshape(-1)):
+    if not all_finite(scores):
         row = np.isfinite(scores.reshape(len(scores), -1)).all(axis=1).argmin()
         raise FloatingPointError(
             f"the score of row {row} is too large for a number: scale the features, here and "

@@ -294,8 +294,9 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
 
     def _changed(self) -> None:
         """The weights are new: count, and drop what was computed from the old ones."""
-        self.t_ = int(self._learner.seen)
-        self.__dict__.pop("_frozen", None)
+        known = self.__dict__
+        known["t_"] = int(known["_learner"].seen)
+        known.pop("_frozen", None)
 
     # ------------------------------------------------------------------- history
 
@@ -317,7 +318,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     def _scores(self, X: Any, of: Any = np.asarray) -> Array:
         """of(scores of all outputs, rows x outputs), by shares; the caller holds the lock."""
         self._check_fitted()
-        parts = row_parts(X, resolve_jobs(self.n_jobs))
+        parts = [] if self.n_jobs is None else row_parts(X, resolve_jobs(self.n_jobs))
         if len(parts) > 1:
             learner = self._frozen_learner() if self._averaged else None
             try:
@@ -339,11 +340,11 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
 
     def _quick_scores(self, X: Any, frozen: SGDLearner | None = None) -> Array | None:
         """One output of many CSR rows, checked on the way; None for the general path."""
-        learner = frozen or self._learner
+        learner, n_features = frozen or self._learner, self.n_features_in_
         if (
             not isinstance(X, _CSR)
-            or X.shape != (X.shape[0], self.n_features_in_)
-            or len(X.indices) < 4 * self.n_features_in_
+            or len(X.indices) < 4 * n_features
+            or X.shape != (X.shape[0], n_features)
             or self.normalize
             or self._scaling is not None
             or learner.weights.n_out != 1

@@ -307,12 +307,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         platt = self._stream_platt(n_out)
         data = Examples(source, encode_targets(codes, n_out), weight)
         self._learn_block(learner, plan, data, platt)
-        self._platt = platt
         if known.get("_learner") is not learner:
             self._store(X, source, learner, plan, known.get("_rng"))
         else:
             self._changed()
-        self._index, self._balance = index, balance
+        known["_platt"], known["_index"], known["_balance"] = platt, index, balance
         if len(codes) > 1 and "_visits" not in known:  # or the rows are visited in another order
             if "_runs" not in known:
                 self._runs = LabelRuns()
@@ -440,8 +439,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     def _codes(self, scores: Array) -> Array:
         """The label with the largest score."""
         scores = self._of_labels(scores)
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.minimum(codes, len(self._index) - 1)
+        if scores.ndim == 2:
+            return scores.argmax(axis=1)
+        # of a stream that has shown one label so far, all rows have that label
+        return (scores > 0 if len(self._index) > 1 else np.zeros(len(scores))).astype(np.intp)
 
     def predict(self, X: Any) -> Array:
         """The label with the largest score; the first of equals.

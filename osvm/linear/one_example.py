@@ -68,19 +68,19 @@ class OneExample:
         >>> model.learn_one({"good": 1.0, "film": 1.0}, "pos").predict_one({"film": 1.0})
         'pos'
         """
-        if type(x) is dict:
-            if y is _NOT_GIVEN:
-                values, y = None, values
-            if _has_names(x):
-                if "tokenizer_" in self.__dict__:
-                    return self._learn_named(x, y, n_features)
-                with self._lock.changing():  # type: ignore[attr-defined]
-                    return self._learn_named(x, y, n_features)
         if y is _NOT_GIVEN:
-            y = None
+            if type(x) is dict:
+                values, y = None, values
+            else:
+                y = None
         if one_row.learn(self, x, values, y):
             return self
         known = self.__dict__
+        if type(x) is dict and _has_names(x):
+            if "tokenizer_" in known:
+                return self._learn_named(x, y, n_features)
+            with self._lock.changing():  # type: ignore[attr-defined]
+                return self._learn_named(x, y, n_features)
         if n_features is not None:
             check_integer("n_features", n_features, 1)
         width = known.get("n_features_in_", n_features)
@@ -118,10 +118,6 @@ class OneExample:
         -------
         float, or an array with one score per class where there are several
         """
-        if values is None and type(x) is dict and _has_names(x):
-            x, values = self._columns_of(x)
-            if x is None:
-                return 0.0
         if self._has_offset:
             with self._lock:  # type: ignore[attr-defined]  # weights and offset of the same moment
                 answer = one_row.score(self, x, values)
@@ -130,6 +126,9 @@ class OneExample:
         else:
             answer = one_row.score(self, x, values)
         if answer is None:
+            if values is None and type(x) is dict and _has_names(x):
+                x, values = self._columns_of(x)
+                return 0.0 if x is None else self.score_one(x, values)
             row = self._row_to_predict(x, values)
             name = "predict" if self._one_target == "number" else "decision_function"
             answer = getattr(self, name)(row)[0]
@@ -154,17 +153,18 @@ class OneExample:
         a label, a number, or +1/-1, as `predict` gives
             For names, a classifier that has learnt nothing answers None, a regressor 0.
         """
+        if self._one_target == "label":
+            answer = one_row.classify(self, x, values)
+            if answer is not None:
+                return answer
         if values is None and type(x) is dict and _has_names(x):
             x, values = self._columns_of(x)
             if x is None:
                 return None if self._one_target == "label" else 0.0
-        if self._one_target == "label":
-            answer = one_row.classify(self, x, values)
-            if answer is not None:
-                return answer[0]
-        elif self._one_target == "number":
+            return self.predict_one(x, values)
+        if self._one_target == "number":
             return self.score_one(x, values)
-        else:
+        if self._one_target == "none":
             return 1 if self.score_one(x, values) >= 0.0 else -1
         row = self._row_to_predict(x, values)
         label = self.predict(row).tolist()[0]  # type: ignore[attr-defined]

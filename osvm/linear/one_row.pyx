@@ -146,21 +146,24 @@ cdef bint open_dict(Example *example, dict x) except -1:
         example.numbers = <double *> PyMem_Malloc(n * sizeof(double))
         if example.columns == NULL or example.numbers == NULL:
             raise MemoryError
-    while PyDict_Next(x, &at, &key, &value):
-        if k == n:
-            raise RuntimeError("the dict of features grew while it was being read")
-        if type(<object> key) is not int and isinstance(<object> key, (str, bytes, float)):
-            raise TypeError(
-                f"a feature is named {<object> key!r}: features of one example are column "
-                "numbers, or names (str)")
-        try:
+    try:
+        while PyDict_Next(x, &at, &key, &value):
+            if k == n:
+                raise RuntimeError("the dict of features grew while it was being read")
+            if type(<object> key) is not int:
+                if k == 0 and isinstance(<object> key, str):
+                    return False    # names are for the general path
+                if isinstance(<object> key, (str, bytes, float)):
+                    raise TypeError(
+                        f"a feature is named {<object> key!r}: features of one example are column "
+                        "numbers, or names (str)")
             example.columns[k] = <object> key
             example.numbers[k] = <object> value
-        except OverflowError:       # the general path names it
-            return False
-        if not 0 <= example.columns[k] < rows.n_features or not isfinite(example.numbers[k]):
-            return False
-        k += 1
+            if not 0 <= example.columns[k] < rows.n_features or not isfinite(example.numbers[k]):
+                return False
+            k += 1
+    except OverflowError:           # the general path names it
+        return False
     example.indptr[0] = 0
     example.indptr[1] = k
     rows.kind = ROW_F64_I64
@@ -383,7 +386,7 @@ cdef object answer(model, x, values, bint as_label):
         for k in range(1, len(one.labels)):
             if f[k] > f[best]:
                 best = k
-    return (one.labels[best],)
+    return one.labels[best]
 
 
 def score(model, x, values):
@@ -397,7 +400,7 @@ def score(model, x, values):
 
 
 def classify(model, x, values):
-    """(label,) of one example; None when it is not a usual one."""
+    """The label of one example, which is never None; None when it is not a usual one."""
     cdef ModelLock lock = lock_of(model)
     lock.read()
     try:
