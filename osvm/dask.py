@@ -5,30 +5,5 @@
 >>> osvm.dask.predict(model, dX_test).compute()                     # doctest: +SKIP
 """
 
-from osvm.distributed.dask import (
-    KernelClassifier,
-    KernelNovelty,
-    KernelRegressor,
-    LinearClassifier,
-    LinearNovelty,
-    LinearRegressor,
-    MultilabelClassifier,
-    decision_function,
-    fit,
-    predict,
-    predict_proba,
-)
-
-__all__ = [
-    "KernelClassifier",
-    "KernelNovelty",
-    "KernelRegressor",
-    "LinearClassifier",
-    "LinearNovelty",
-    "LinearRegressor",
-    "MultilabelClassifier",
-    "decision_function",
-    "fit",
-    "predict",
-    "predict_proba",
-]
+from osvm.distributed.dask import *  # noqa: F403
+from osvm.distributed.dask import __all__  # noqa: F401

@@ -274,6 +274,9 @@ def _find_gamma(rule: str, X: Any) -> float:
         mean = data.sum() / (n * d)
         with np.errstate(over="ignore", invalid="ignore"):
             variance = data @ data / (n * d) - mean * mean
+            if variance < 1e-6 * mean * mean:  # far from the origin: most digits have canceled
+                away = data - mean
+                variance = (away @ away + (n * d - len(data)) * mean * mean) / (n * d)
     else:
         with np.errstate(over="ignore", invalid="ignore"):
             variance = X.var(dtype=np.float64)

@@ -309,6 +309,13 @@ def test_gamma_rules(data):
         kernels.RBF().resolve(np.ones((0, 3)))
 
 
+def test_gamma_of_sparse_rows_far_from_the_origin():
+    """The mean of squares less the squared mean was 0 or noise, and gamma 1 without a word."""
+    dense = 1e8 + np.random.default_rng(0).normal(size=(50, 4))
+    expected = 1.0 / (4 * dense.var())
+    assert kernels.RBF().resolve(sp.csr_array(dense)).gamma == pytest.approx(expected, rel=1e-6)
+
+
 def test_gamma_is_that_of_scikit_learn(data):
     svm = pytest.importorskip("sklearn.svm")
     X, _ = data

@@ -5,55 +5,9 @@ recipe keeps the order of the rows unless ``shuffle=True`` is given, so that a
 stream means what it says; any further keyword goes to the estimator.
 """
 
-from osvm.recipes.cached import (
-    alma,
-    ballseptron,
-    kernel_adatron,
-    kernel_perceptron,
-    lasvm,
-    norma_cached,
-    ol_svm,
-    pegaz,
-    voted_perceptron,
-)
-from osvm.recipes.kernel import norma, novelty_svmd, nu_svmd, svmd
-from osvm.recipes.linear import (
-    batch_gd,
-    dual_svm,
-    ogd,
-    online_svm,
-    pegasos,
-    perceptron,
-    projected_ogd,
-    sgd_svm,
-    smd,
-    soft_svm,
-    sparse_svmd,
-)
+from osvm.recipes import cached, kernel, linear
+from osvm.recipes.cached import *  # noqa: F403
+from osvm.recipes.kernel import *  # noqa: F403
+from osvm.recipes.linear import *  # noqa: F403
 
-__all__ = [
-    "alma",
-    "ballseptron",
-    "batch_gd",
-    "norma",
-    "novelty_svmd",
-    "nu_svmd",
-    "kernel_adatron",
-    "kernel_perceptron",
-    "lasvm",
-    "norma_cached",
-    "dual_svm",
-    "ogd",
-    "ol_svm",
-    "online_svm",
-    "pegasos",
-    "pegaz",
-    "perceptron",
-    "projected_ogd",
-    "sgd_svm",
-    "smd",
-    "soft_svm",
-    "sparse_svmd",
-    "svmd",
-    "voted_perceptron",
-]
+__all__ = sorted([*cached.__all__, *kernel.__all__, *linear.__all__])
