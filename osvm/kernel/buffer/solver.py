@@ -92,17 +92,15 @@ class BufferSolver:
         epochs = check_integer("epochs", model.epochs, 1)
         shuffle = check_bool("shuffle", model.shuffle)
         progress = make_progress(model.verbose)
+        n = batch.source.n_rows
         if machine is not None:
             plan, machine = self._plan_for(model, batch, copy_machine(machine))
             if plan.set_offset:
                 machine.state.intercept[:] = 0.0  # it is set anew at the end
         else:
-            plan, machine = self._begin(
-                model, batch, batch.source.n_rows, self._choose(model, batch)
-            )
+            plan, machine = self._begin(model, batch, n, self._choose(model, batch))
         if machine.kernel.name == "precomputed":
             _check_square(batch.source)
-        n = batch.source.n_rows
         state = machine.state
         generator = machine.generator if shuffle else None
         self._run_epochs(machine, plan, batch, epochs, generator, progress)
@@ -352,6 +350,8 @@ def _resolve(
         check_choice("loss", part.name, model._losses)
     schedule = _schedule(model)
     nu = _nu_trick(model.nu, schedule)
+    # `reg` given here was read off the rows of `fit`, or chosen by them
+    is_read_off = model.C is not None or (model.gamma is None and model.reg is None)
     if nu is not None:
         if part.name not in _WITH_MARGIN:
             raise ValueError(
@@ -360,7 +360,7 @@ def _resolve(
         if model.C is not None or (model.reg is not None and model.reg != 1.0):
             raise ValueError("the nu-trick fixes reg at 1: give nu or reg (or C), not both")
         reg = 1.0
-    elif reg is None or not (model.C is not None or (model.gamma is None and model.reg is None)):
+    elif reg is None or not is_read_off:
         reg = resolve_reg(model.reg, model.C, n_rows) / _step_unit(part, unit)
     refuse_unread(model, part, schedule)
     eta0 = _eta0(model, schedule)
