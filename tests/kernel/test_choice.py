@@ -154,3 +154,28 @@ def test_another_setting_must_be_better_by_more_than_chance():
     tried.clear()
     choice.choose(settings, errors({1.0: np.zeros(100)}))
     assert tried == [1.0]
+
+
+def test_settings_are_judged_as_the_fit_will_answer(monkeypatch):
+    """With offsets exactly where the fit sets them at its end."""
+    from osvm.kernel.buffer import solver
+
+    X, y = make_plane(200)
+    shifted = []
+
+    def count(scores, codes, weights):
+        shifted.append(len(scores))
+        return np.zeros(scores.shape[1])
+
+    monkeypatch.setattr(solver, "find_offsets", count)
+    for options, expected in (
+        ({"budget": 100}, 10),  # three settings on three parts, then the fit
+        ({"budget": 101}, 0),
+        ({"budget": None}, 0),
+        ({"budget": 100, "loss": "logistic"}, 0),
+        ({"budget": 100, "fit_intercept": True}, 0),
+        ({"budget": 100, "gamma": "scale"}, 1),
+    ):
+        shifted.clear()
+        osvm.KernelClassifier(random_state=0, **options).fit(X, y)
+        assert len(shifted) == expected, options

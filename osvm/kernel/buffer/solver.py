@@ -69,8 +69,12 @@ class _Plan:
     loss: LossSpec
     eta_intercept: float  # the first step size of the intercept
     average: bool
-    set_offset: bool  # at the end of a fit
+    set_offset: bool  # at the end of a fit, if there are rows enough
     label_kernel: Array | None = None
+
+    def sets_offset(self, budget: int, n_rows: int) -> bool:
+        """Whether `fit` does: most rows must be outside of the buffer, not fitted closely."""
+        return self.set_offset and 0 < 2 * budget <= n_rows
 
 
 _NAMES = (
@@ -88,25 +92,22 @@ class BufferSolver:
         epochs = check_integer("epochs", model.epochs, 1)
         shuffle = check_bool("shuffle", model.shuffle)
         progress = make_progress(model.verbose)
+        n = batch.source.n_rows
         if machine is not None:
             plan, machine = self._plan_for(model, batch, copy_machine(machine))
             if plan.set_offset:
                 machine.state.intercept[:] = 0.0  # it is set anew at the end
         else:
-            plan, machine = self._begin(
-                model, batch, batch.source.n_rows, self._choose(model, batch)
-            )
+            plan, machine = self._begin(model, batch, n, self._choose(model, batch))
         if machine.kernel.name == "precomputed":
             _check_square(batch.source)
-        n = batch.source.n_rows
         state = machine.state
         generator = machine.generator if shuffle else None
         self._run_epochs(machine, plan, batch, epochs, generator, progress)
         if plan.nu is not None and batch.task == "novelty":
             scores = state.decision(batch.source)[:, 0]
             state.epsilon = find_margin(scores, batch.weights, plan.nu.nu)
-        elif plan.set_offset and 0 < 2 * state.budget <= n:
-            # most rows are not in the buffer, so that their scores are not fitted to them
+        elif plan.sets_offset(state.budget, n):
             sample = batch if n <= OFFSET_ROWS else batch.take(sample_rows(n, OFFSET_ROWS))
             scores = state.decision(sample.source)
             assert sample.labels is not None
@@ -158,11 +159,11 @@ class BufferSolver:
                 self._run_epochs(machine, plan, learnt, choice.EPOCHS, generator, None)
                 scores = machine.state.decision(judged.source)
                 assert judged.labels is not None
-                if plan.set_offset:
+                if plan.sets_offset(machine.state.budget, n):
                     scores = scores + find_offsets(scores, judged.labels, judged.weights)
-                found.append((predict_codes(scores) != judged.labels) / size[judged.labels])
-                if judged.weights is not None:
-                    found[-1] *= judged.weights
+                weights = 1.0 if judged.weights is None else judged.weights
+                wrong = predict_codes(scores) != judged.labels
+                found.append(wrong * weights / size[judged.labels])
             return np.concatenate(found)
 
         is_fixed = model.reg is not None or model.C is not None or model.nu is not None
@@ -280,8 +281,7 @@ class BufferSolver:
         if plan.offset:
             state.intercept[:] = middle
         record = check_bool("record", model.record) and trial is None
-        seed = getattr(model, "random_state", None) if trial is None else 0
-        generator = make_generator(seed)
+        generator = make_generator(getattr(model, "random_state", None) if trial is None else 0)
         machine = BufferMachine(state, kernel, plan.reg, generator, record)
         machine.unit = unit
         machine._plan = plan
@@ -350,6 +350,8 @@ def _resolve(
         check_choice("loss", part.name, losses.for_tasks(model._loss_tasks))
     schedule = _schedule(model)
     nu = _nu_trick(model.nu, schedule)
+    # `reg` given here was read off the rows of `fit`, or chosen by them
+    is_read_off = model.C is not None or (model.gamma is None and model.reg is None)
     if nu is not None:
         if part.name not in _WITH_MARGIN:
             raise ValueError(
@@ -358,13 +360,15 @@ def _resolve(
         if model.C is not None or (model.reg is not None and model.reg != 1.0):
             raise ValueError("the nu-trick fixes reg at 1: give nu or reg (or C), not both")
         reg = 1.0
-    elif reg is None or not (model.C is not None or (model.gamma is None and model.reg is None)):
+    elif reg is None or not is_read_off:
         reg = resolve_reg(model.reg, model.C, n_rows) / _step_unit(part, unit)
     refuse_unread(model, part, schedule)
     eta0 = _eta0(model, schedule)
     eta_intercept = getattr(schedule, "eta0_intercept", None) or eta0
     eta0 *= _step_unit(part, unit)
     unset = model.fit_intercept is None and batch.task == "classify"
+    # a shift would change what a loss says of probabilities, distances, or of the margin
+    says_more = part.name == "graph_hinge" or hasattr(part, "probability")
     plan = _Plan(
         values=tuple(map(model.__dict__.get, _NAMES)),
         loss_part=part,
@@ -377,11 +381,7 @@ def _resolve(
         loss=_loss_spec(model, part, batch),
         eta_intercept=float(eta_intercept) * _step_unit(part, unit),
         average=_average(model, schedule),
-        # a shift would change what a loss says of probabilities, or of the margin
-        set_offset=unset
-        and nu is None
-        and part.name != "graph_hinge"
-        and not hasattr(part, "probability"),
+        set_offset=unset and nu is None and not says_more,
     )
     if batch.index is not None:
         plan.label_kernel = _label_kernel(model, batch.index, _count_outputs(plan, batch))
