@@ -17,7 +17,7 @@ def make_problem(n=700, d=8, K=2, seed=0, scales=True, rare=False):
     units = np.geomspace(0.1, 30.0, d) if scales else np.ones(d)
     X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.7)
     scores = X @ rng.standard_normal((d, K)) + 0.5 * rng.standard_normal((n, K))
-    scores[:, -1] -= 4.0 * rare * scores.std()
+    scores[:, -1] -= 2.5 * rare * scores.std()
     return X * units, np.argmax(scores, axis=1)
 
 
@@ -33,7 +33,7 @@ def assert_same_state(one, two):
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("scales", [False, True])
 def test_competition_follows_the_equations(K, scales, weighted, rare):
-    n = 400 if rare else 1050
+    n = 600 if rare else 1050
     X, y = make_problem(n, K=K, scales=scales, seed=3, rare=rare)
     assert (0 < np.bincount(y).min() < np.bincount(y).max() / 16) == rare
     weight = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], n) if weighted else None
