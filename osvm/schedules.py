@@ -399,10 +399,11 @@ class Auto(Schedule):
     a class that is an eighth as frequent as the first one, or less, counted three times; one
     that is clearly worse is dropped, so that a long stream costs little more than one setting.
     `fit` lets three of them compete over the first 4,096 rows that it visits (of two classes,
-    one of which has less than 2.5 % of the rows, only the one with explicit steps), goes on with
-    the one that errs least on the second half of them, and predicts with the average over the
-    last half of its epochs.  There are two epochs, more where there are less than 10,000 rows:
-    so many that 20,000 are visited, and at most 50; they end where no row has a loss any more.
+    one of which has less than 2.5 % of the rows, of which there are more than columns, only the
+    one with explicit steps), goes on with the one that errs least on the second half of them,
+    and predicts with the average over the last half of its epochs.  There are two epochs, more
+    where there are less than 10,000 rows: so many that 20,000 are visited, and at most 50; they
+    end where no row has a loss any more.
 
     Numbers are learnt with normalized :class:`Adaptive` steps and the average of the last half
     to three quarters of the examples: neither the units of the features nor those of the

@@ -218,7 +218,7 @@ class Auto:
         ]
         self.alive = [one if alive >> g & 1 else None for g, one in enumerate(self.alive)]
         self.E[[not alive >> g & 1 for g, _ in self.PREDICTORS]] = np.nan
-        self.t, self.came = 0, np.zeros(max(K, 2))
+        self.t, self.d, self.came = 0, d, np.zeros(max(K, 2))
 
     def weights(self):
         g, mean = self.PREDICTORS[self.chosen]
@@ -257,7 +257,7 @@ class Auto:
 
     def choose(self):
         rare = ((self.came > 0) & (self.came < self.came.max() / 8)).any()
-        figures = self.E + rare * self.LEAD
+        figures = self.E + (rare and self.t > self.d) * self.LEAD
         if not np.nanmin(figures) >= figures[self.chosen]:
             self.chosen = int(np.nanargmin(figures))
 

@@ -14,7 +14,8 @@
 # eighth as often as the most frequent one: never to answer with it is as good as to look for it.
 # To miss such an example counts as RARE_COST errors (of a predictor with F1 = 1/2 for a class, a
 # missed example takes three times as much from F1 as a false alarm does), and while there is such
-# a class, settings without explicit steps, which are slow to find it, are behind by RARE_LEAD.
+# a class, settings without explicit steps, which are slow to find it, are behind by RARE_LEAD,
+# unless there are more columns than examples (text), where long steps fit the noise.
 from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport int64_t
 
@@ -89,7 +90,7 @@ cdef inline double behind(const Judge *judge, const Bank *m, int p, bint rare) n
 cdef inline void choose(Judge *judge, const Bank *m) noexcept nogil:
     """Let the best predictor answer; the present one if it is as good."""
     cdef int p, best = judge.chosen
-    cdef bint rare = has_rare(judge)
+    cdef bint rare = m.seen > m.n_features and has_rare(judge)
     cdef double least = INFINITY
     if judge.place[judge.group_of[best]] >= 0:
         least = behind(judge, m, best, rare)

@@ -140,7 +140,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         if warm is not None:
             learner, plan = warm
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
-        alive = None if auto is None else competing(data.targets, data.weight)
+        alive = None if auto is None else competing(data.targets, data.weight, source.n_features)
         n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
         may_be_few = auto is not None and warm is None and self._asks_for_no_passes()
         few = may_be_few and are_few(source)

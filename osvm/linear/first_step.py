@@ -242,12 +242,13 @@ def class_weights(targets: Array, weight: Array | None) -> Array:
     return np.bincount(codes, weights=weight, minlength=2)
 
 
-def competing(targets: Array, weight: Array | None) -> int:
+def competing(targets: Array, weight: Array | None, n_features: int) -> int:
     """The settings of `Auto` (bits) that compete in a fit to these targets.
 
-    Errors do not tell settings apart that never find a rare class: explicit steps alone do.
+    Errors do not tell settings apart that never find a rare class: explicit steps alone do,
+    but where there are more columns than rows they fit the noise.
     """
-    if targets.dtype.kind != "f":
+    if targets.dtype.kind != "f" or n_features >= len(targets):
         return OF_FIT
     weights = class_weights(targets, weight)
     return OF_FIT if float(weights.min()) >= _RARE * float(weights.sum()) else OF_RARE
