@@ -422,9 +422,9 @@ class Auto(Schedule):
     after a change.
     `value(t)` returns the first eta0.
 
-    Where a regularizer (`reg`, `C`), `project`, `average`, `batch_size` or threads of `fit` are
-    asked for, and for classes where the loss is not the hinge, `tol` is given or a `fit` has
-    more than 50 columns to a row, :class:`Bottou` is used.  A setting takes four numbers for
+    Where a regularizer (`reg`, `C`), `project`, `average` or `batch_size` are asked for, and for
+    classes where the loss is not the hinge, `tol` is given or a `fit` has more than 50 columns
+    to a row, :class:`Bottou` is used; ``model.schedule_`` tells.  A setting takes four numbers for
     each weight: where all of them would be more than 2**25 numbers, two or one of them compete,
     and beyond 2**26 it is Bottou again.
     """

@@ -25,6 +25,7 @@ from osvm.distributed.merging import merge
 from osvm.io.models import from_bytes
 from osvm.linear import MultilabelClassifier
 from osvm.linear.base import LinearEstimator
+from osvm.schedules import Auto
 
 __all__ = [
     "Census",
@@ -113,6 +114,11 @@ def is_classifier(model: Any) -> bool:
     return isinstance(model, ClassifierMixin)
 
 
+def is_auto(model: Any) -> bool:
+    """Whether settings compete in the (fitted) model."""
+    return isinstance(model, LinearEstimator) and isinstance(model._plan.schedule, Auto)
+
+
 def has_sets(model: Any) -> bool:
     return isinstance(model, MultilabelClassifier)
 
@@ -188,6 +194,8 @@ def fold_census(parts: list[Census], shared: Any = None) -> Census:
 def learn(number: int, block: Any, shared: Shared) -> Part:
     """One pass over a block, from the shared model."""
     model = clone(shared.estimator) if shared.model is None else from_bytes(shared.model)
+    if shared.model is not None and is_auto(model):
+        model._learner.settle()  # as the model is that was sent
     options = {} if shared.classes is None else {"classes": shared.classes}
     census = Census(number, number, blocks=1)
     with naming(number):

@@ -26,13 +26,15 @@ from osvm.io.encoding import encode
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.buffer.merge_machines import merge_machines
 from osvm.linear import MultilabelClassifier
+from osvm.linear.adaptive_merging import in_units, merge_adaptive, reach_of
+from osvm.linear.adaptive_state import AdaptiveLearner
 from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import SGDLearner
 from osvm.linear.merging import Outputs, merge_sigmoids, merge_states
 from osvm.linear.plan import is_chosen
 from osvm.linear.scaling import Scaling
 
-__all__ = ["comparable", "merge"]
+__all__ = ["comparable", "merge", "reach_further"]
 
 Array = npt.NDArray[Any]
 State = tuple[dict[str, Any], dict[str, Array]]
@@ -46,6 +48,10 @@ def merge(models: Sequence[Any], base: Any = None, weights: Any = "rows") -> Any
     Weights, intercepts and kernel expansions are the weighted mean of the parts';
     examples, losses, errors and class counts are added up; an average of iterates is that of
     all iterates made anywhere.  The schedule goes on as after the mean number of steps.
+    Where each weight has a rate of its own ("auto", "adaptive", "coin_betting"), the mean of a
+    weight is by what each part has learnt of it: its share times the squared gradients that it
+    has added, so that a word which one part alone has seen keeps its weight.  Of the settings
+    that "auto" lets compete those stay which all parts still have.
 
     Parameters
     ----------
@@ -250,20 +256,31 @@ def _flushed(model: Any) -> Any:
     return model
 
 
-def _state(model: Any) -> State:
+def _state(model: Any, plain: bool = True) -> State:
+    """The state; with `plain` of what `Auto` chose the weights that answer, as `Bottou`'s."""
     with model._lock:
         model = _flushed(model)
-        if not isinstance(model, LinearEstimator):
+        if not isinstance(model, LinearEstimator) or not plain:
             return model._get_state()
-        chosen = is_chosen(model._plan) and model.scale != "running"
-        if not isinstance(model._learner, SGDLearner) and not chosen:
+        if not isinstance(model._learner, SGDLearner) and not is_chosen(model._plan):
             raise ValueError(
-                f"models with schedule={model._plan.schedule.name!r} cannot be merged: their step "
-                "sizes adapt to what they have seen; use another schedule"
+                f"models with schedule={model._plan.schedule.name!r} cannot be merged with "
+                "others, or without their traces: use another schedule"
             )
         if model._plan.lazy:
             raise ValueError("models with a lazy projection cannot be merged: leave lazy at False")
         return model._get_plain_state()
+
+
+def _adapt_alike(models: list[Any]) -> bool:
+    """Whether all of them are learners of adaptive steps with the same settings."""
+    plan = models[0]._plan
+    return all(
+        isinstance(model._learner, AdaptiveLearner)
+        and model._plan.schedule == plan.schedule
+        and model._plan.average_from == plan.average_from
+        for model in models
+    )
 
 
 def _split(state: State, factors: Array | None) -> tuple[dict[str, Any], State, Array | None]:
@@ -280,6 +297,8 @@ def _split(state: State, factors: Array | None) -> tuple[dict[str, Any], State, 
             weights = arrays[name]
             times = (own / factors).reshape(-1, *[1] * (weights.ndim - 1))
             arrays[name] = (weights * times).astype(weights.dtype)
+        if "cells" in arrays:
+            arrays["cells"] = in_units(arrays["cells"], arrays["offsets"], own / factors)
     arrays.pop("delta", None)
     arrays.pop("recent", None)
     platt = arrays.pop("platt", None)
@@ -318,13 +337,15 @@ def _merge_linear(merged: Any, models: list[Any], base: Any, shares: Array) -> S
                 _outputs(index, union, model._learner.weights.n_out, n_out)
                 for index, model in zip(indices, everyone)
             ]
+    adapts = _adapt_alike(everyone)
     opened: list[tuple[dict[str, Any], Array | None]] = []
     scaling = (models[0] if base is None else base)._scaling
     factors = None if scaling is None else scaling.factors
 
     def parts() -> Any:
         for number, model in enumerate(models):
-            scalars, learner, platt = _split(_state(_around(model, scaling)), factors)
+            state = _state(_around(model, scaling), not adapts)
+            scalars, learner, platt = _split(state, factors)
             given = model.reg is not None or model.C is not None or "offset" not in scalars
             if given and opened and scalars["reg"] != opened[0][0]["reg"]:
                 raise ValueError(
@@ -336,11 +357,17 @@ def _merge_linear(merged: Any, models: list[Any], base: Any, shares: Array) -> S
 
     start, sigmoids = None, None
     if base is not None:
-        base_scalars, start, sigmoids = _split(_pending_dropped(base), factors)
-    learner, arrays = merge_states(parts(), shares, start, outputs, n_out)
+        base_scalars, start, sigmoids = _split(_pending_dropped(base, not adapts), factors)
+    if adapts:
+        layout = models[0]._plan.layout()
+        known = [{"alive": model._learner.alive} for model in models]
+        settings = layout.common(known, shares)
+        learner, arrays = merge_adaptive(parts(), shares, layout, settings, start, outputs, n_out)
+    else:
+        learner, arrays = merge_states(parts(), shares, start, outputs, n_out)
     scalars = dict(opened[0][0] if base is None else base_scalars)
     scalars |= {"learner": learner, "n_out": n_out, "t": int(learner["seen"])}
-    scalars["dtype"] = str(arrays["w_v"].dtype)
+    scalars["dtype"] = str(arrays["cells" if adapts else "w_v"].dtype)
     if base is None:  # each part has found a first step of its own
         plans = [part for part, _ in opened]
         if plans[0]["t0"] is not None:
@@ -378,11 +405,27 @@ def _mean(values: list[float], shares: Array) -> float:
     return float(sum(share * value for share, value in zip(shares, values)))
 
 
-def _pending_dropped(base: Any) -> State:
+def reach_further(model: Any, base: Any, n_parts: int) -> None:
+    """Let a model that was merged from so many parts go on as "auto" in threads does."""
+    plan = model._plan
+    layout = plan.layout()
+    if not layout.judged or n_parts < 2:
+        return
+    state, shares = model._learner.get_state(), np.ones(1)
+    settings = layout.common([state[0]], shares)
+    start, reach = base._learner.get_state(), reach_of(n_parts)
+    model._learner.set_state(
+        *merge_adaptive([state], shares, layout, settings, start, reach=reach)
+    )
+    model._changed()
+
+
+def _pending_dropped(base: Any, plain: bool) -> State:
     """The base's state; the parts have taken its open mini-batch on and closed it."""
     with base._lock:
-        scalars, arrays = base._get_plain_state()
-    scalars["learner"] = {**scalars["learner"], "pending": 0.0}
+        scalars, arrays = base._get_plain_state() if plain else base._get_state()
+    if plain:
+        scalars["learner"] = {**scalars["learner"], "pending": 0.0}
     return scalars, arrays
 
 

@@ -39,10 +39,11 @@ from osvm.distributed.blocks import (
     fold_census,
     fold_parts,
     has_sets,
+    is_auto,
     is_classifier,
     learn,
 )
-from osvm.distributed.merging import comparable
+from osvm.distributed.merging import comparable, reach_further
 from osvm.distributed.optimum import (
     LBFGS,
     Problem,
@@ -61,6 +62,8 @@ from osvm.kernel.base import KernelEstimator
 from osvm.linear import LinearClassifier, LinearRegressor, MultilabelClassifier, options
 from osvm.linear.base import LinearEstimator
 from osvm.linear.plan import one_setting, resolve_plan
+from osvm.linear.training import begin_round, settle
+from osvm.schedules import Bottou
 from osvm.stream import read
 
 __all__ = ["Options", "fit", "fit_on", "plain"]
@@ -213,7 +216,8 @@ class _Run:
         self.figures: list[dict[str, Any]] = []
         self.scores: list[float] = []
         self.best: bytes | None = None
-        self.estimator = plain(model)
+        smooth = asked.tol is not None
+        self.estimator = plain(model, one=smooth)
         self.averages = asked.tol is None and _answers_averaged(model)
         if self.averages:
             self.estimator.set_params(average=True)
@@ -221,7 +225,9 @@ class _Run:
         self.C: Any = getattr(model, "C", None)
         self.warned = False
         self.seed = int(make_generator(getattr(model, "random_state", None)).integers(2**53))
-        self.current: Any = plain(model, fitted=True) if "t_" in model.__dict__ else None
+        self.current: Any = (
+            plain(model, fitted=True, one=smooth) if "t_" in model.__dict__ else None
+        )
         self.done = 0
         self.labels: dict[Any, int] = {}  # rows of each class
         self.solver: LBFGS | None = None
@@ -250,6 +256,8 @@ class _Run:
         if self.averages and self.current is not None:  # the answer is the mean of one round
             self.current._learner.weights.start_average()
             self.current._learner.intercept_sum[:] = 0.0
+        if self.current is not None and is_auto(self.current):
+            begin_round(self.current._learner)
         before = None if self.current is None else to_bytes(self.current)
         estimator = self.estimator
         if self.asked.tol is not None and before is None and not estimator.average:
@@ -265,6 +273,11 @@ class _Run:
         self.labels = part.census.labels
         old = (0, 0.0) if self.current is None else (int(self.current.t_), _losses(self.current))
         self.current = from_bytes(part.model)
+        if is_auto(self.current):  # the settings were judged in all blocks: the best one answers
+            if before is not None:
+                blocks = part.census.blocks - part.census.empty
+                reach_further(self.current, from_bytes(before), blocks)
+            settle(self.current._learner, self.current._plan.schedule, averaged=True)
         if estimator is not self.estimator:
             _keep_average(self.current)
         rows = int(self.current.t_) - old[0]
@@ -452,16 +465,19 @@ class _Run:
             self.solver = LBFGS.from_state(state["solver"], vectors, self.asked.tol or 0.0)
 
 
-def plain(model: Any, fitted: bool = False) -> Any:
-    """A copy, of the class that model files know, without what is only for this process."""
+def plain(model: Any, fitted: bool = False, one: bool = False) -> Any:
+    """A copy, of the class that model files know, without what is only for this process.
+
+    `one` stands for one setting, with a regularizer, where `Auto` would choose.
+    """
     cls = next(c for c in type(model).__mro__ if CLASSES.get(c.__name__) == c.__module__)
     params = model.get_params(deep=False)
     silent = {"callback": None, "verbose": False}
     params |= {name: value for name, value in silent.items() if name in params}
-    if "schedule" in params and isinstance(model, LinearEstimator):
+    if one and isinstance(model, LinearEstimator):
         params["schedule"] = one_setting(params["schedule"])
     out = cls(**{name: copy.copy(value) for name, value in params.items()})
-    if fitted and isinstance(model, LinearEstimator):
+    if fitted and one and isinstance(model, LinearEstimator):
         out._set_state(*model._get_plain_state())
     elif fitted:
         out._set_state(*model._get_state())
@@ -469,12 +485,13 @@ def plain(model: Any, fitted: bool = False) -> Any:
 
 
 def _answers_averaged(model: Any) -> bool:
-    """Whether rounds average their iterates unasked, as `Auto` does in one process."""
+    """Whether rounds average their iterates unasked, where "auto" comes to be "bottou"."""
     return (
         isinstance(model, LinearClassifier | LinearRegressor)
         and "t_" not in model.__dict__
         and model.average is False
         and one_setting(model.schedule) != model.schedule
+        and isinstance(resolve_plan(model, 1).schedule, Bottou)
     )
 
 

@@ -38,6 +38,10 @@ cdef enum:
     STARTS_AHEAD = 8        # the same for where it starts
 
 
+# Arrays of a learner whose settings are judged.
+JUDGED = ("figures", "outcomes", "class_weights")
+
+
 cdef class AdaptiveLoop(Learner):
     """Numbers of one linear model, or of several candidates, and the loop that changes them.
 
@@ -539,38 +543,56 @@ cdef class AdaptiveLoop(Learner):
                 rows_get(&X.rows, i, &row)
                 self._score_row(&row, averaged, NULL, &out[i, 0])
 
-    def get_state(self):
-        """(scalars, arrays): everything learnt, for `set_state` of an equal learner."""
+    def follow(self, AdaptiveLoop other):
+        """Go on as the other learner would: averaging or not, judging or settled."""
+        self.bank.averaging, self.bank.tail = other.bank.averaging, other.bank.tail
+        self.bank.judging, self.decided_at = other.bank.judging, other.decided_at
+
+    @property
+    def restarts_windows(self):
+        """Whether the windows of the average restart as examples come."""
+        return bool(self.bank.tail)
+
+    def get_state(self, bint copy=True):
+        """(scalars, arrays): everything learnt, for `set_state` of an equal learner.
+
+        Without a copy the arrays are the learner's own.
+        """
         cdef Bank *m = &self.bank
         scalars = {"t": m.t, "seen": m.seen, "sum_x": m.sum_x,
                    "target_weight": m.target_weight, "target_mean": m.target_mean,
                    "target_sq": m.target_sq, "count_0": m.counts[0],
                    "count_1": m.counts[1], "older": m.older}
-        arrays = {"cells": self.cells.copy(), "offsets": self.offsets.copy(),
-                  "losses": self.losses.copy(), "errors": self.errors.copy(),
+        arrays = {"cells": self.cells, "offsets": self.offsets, "losses": self.losses,
+                  "errors": self.errors,
                   "groups": np.array([[m.groups[g].scale, m.groups[g].inflation,
                                        m.groups[g].sums[0], m.groups[g].sums[1]]
                                       for g in range(m.n_groups)])}
         if self.judge.judged:
             scalars |= {"alive": self.judge.alive, "chosen": self.judge.chosen}
-            arrays |= {name: getattr(self, name).copy()
-                       for name in ("figures", "outcomes", "class_weights")}
-        return scalars, arrays
+            arrays |= {name: getattr(self, name) for name in JUDGED}
+        return scalars, {name: a.copy() for name, a in arrays.items()} if copy else arrays
 
     def set_state(self, scalars, arrays):
         """Take over what `get_state` gave; ValueError, and no change, when it does not fit."""
-        cdef Bank *m = &self.bank
-        cdef Py_ssize_t g
         self.schema(scalars.get("alive")).check(scalars, arrays)
         if self.judge.judged:
             if not scalars["alive"] >> self.judge.group_of[scalars["chosen"]] & 1:
                 raise ValueError("the saved chosen of the linear learner was dropped")
             if scalars["alive"] != self.judge.alive:
                 self._allocate(scalars["alive"])
+        self.cells[:] = arrays["cells"]
+        self.set_numbers(scalars, arrays)
+
+    def set_numbers(self, scalars, arrays):
+        """`set_state` without a check, and with the cells left as they are."""
+        cdef Bank *m = &self.bank
+        cdef Py_ssize_t g
+        if self.judge.judged:
             self.judge.chosen = scalars["chosen"]
-            for name in ("figures", "outcomes", "class_weights"):
+            for name in JUDGED:
                 getattr(self, name)[:] = arrays[name]
-        for name in ("cells", "offsets", "losses", "errors"):
+        for name in ("offsets", "losses", "errors"):
             getattr(self, name)[:] = arrays[name]
         for g in range(m.n_groups):
             m.groups[g].scale, m.groups[g].inflation = arrays["groups"][g, :2]

@@ -34,6 +34,7 @@ from osvm.linear.training import (
     Examples,
     Passes,
     Watch,
+    compete_in_block,
     objective,
     resolve_shuffle,
     run,
@@ -41,7 +42,7 @@ from osvm.linear.training import (
     train,
     visiting_order,
 )
-from osvm.schedules import OF_RARE, Auto
+from osvm.schedules import OF_RARE, Auto, Schedule
 
 Array = npt.NDArray[Any]
 _CSR = (sp.csr_matrix, sp.csr_array)
@@ -274,6 +275,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         order = None
         if "_visits" in self.__dict__:  # a block of a round: its rows come in random order
             order = visiting_order(n, resolve_shuffle(self.shuffle, data.targets), self._visits)
+            if isinstance(plan.schedule, Auto) and learner.seen == 0:
+                compete_in_block(learner, competing(data.targets, data.weight))
         try:
             run(learner, data, order, plan.curvature, watch, roll_back=roll_back)
         except KeyboardInterrupt:
@@ -310,6 +313,11 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         self.history_ = new
 
     # ---------------------------------------------------------------- predicting
+
+    @property
+    def schedule_(self) -> Schedule:
+        """The schedule that the model learns with: what "auto" has come to be."""
+        return self._need_attribute("_plan").schedule
 
     @property
     def _averaged(self) -> bool:

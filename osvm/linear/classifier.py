@@ -103,7 +103,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     n_jobs : int, optional
         Threads that share the rows of a prediction, and the rows of each epoch of `fit`:
         every thread learns its own share, and the weights are merged, so that the model
-        depends on `n_jobs` (and on nothing else that threads do); "auto" is then "bottou".
+        depends on `n_jobs` (and on nothing else that threads do).
         With `record`, schedule="smd" or fewer than 2,000 rows a thread one thread learns.
         -1 for all cores.
     verbose : bool, default False
@@ -124,6 +124,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     intercept_ : array, shape (1,) or (K,)
     t_ : int
         Examples seen.
+    schedule_ : Schedule
+        What ran: with "auto" either :class:`osvm.schedules.Auto`, or what it stands for where
+        the other parameters ask for more than it has.
     n_iter_ : int
         Passes that the last `fit` made.
     objective_ : array

@@ -2,9 +2,10 @@
 
 The threads share X and nothing else: each has weights of its own, starts from the same model,
 and visits a contiguous part of the epoch's order.  `osvm.linear.merging` averages them by rows,
-in place and in the same threads, which share the columns for it: a merge takes as long as
-reading and writing every thread's weights once.  The result depends on the number of threads,
-and on nothing else that threads do.
+`osvm.linear.adaptive_merging` by what each has learnt of a weight, in place and in the same
+threads, which share the features for it: a merge takes as long as reading and writing every
+thread's weights once.  The result depends on the number of threads, and on nothing else that
+threads do.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._estimator.threads import Team
+from osvm.linear.adaptive_merging import merge_adaptive, reach_of
+from osvm.linear.adaptive_state import AdaptiveLearner
 from osvm.linear.learner import SGDLearner
 from osvm.linear.merging import State, merge_sigmoids, merge_states
 from osvm.linear.scores import Platt
@@ -23,15 +26,17 @@ from osvm.linear.scores import Platt
 __all__ = ["Mixer", "useful_jobs"]
 
 Array = npt.NDArray[Any]
-Learn = Callable[[SGDLearner, Platt | None, Array], None]
+Learn = Callable[[Any, Platt | None, Array], None]
 ROWS_PER_THREAD = 2000  # with fewer a thread learns too little before the merge
 MERGED = 1 << 17  # weights that are merged at a time; their sums stay in the cache
+_PER_FEATURE = {"w_v", "w_u", "cells"}  # arrays that threads share
 
 
 def useful_jobs(jobs: int, n_rows: int, learner: Any, record: Any) -> int:
     """Threads that can share an epoch; a record of all examples in order takes one."""
+    adapts = isinstance(learner, AdaptiveLearner)
     plain = isinstance(learner, SGDLearner) and learner.lift is None
-    if jobs == 1 or record is not None or not plain:
+    if jobs == 1 or record is not None or not (plain or adapts):
         return 1
     return max(1, min(jobs, n_rows // ROWS_PER_THREAD))
 
@@ -41,14 +46,17 @@ class Mixer:
 
     Parameters
     ----------
-    learner : SGDLearner
+    learner : SGDLearner or AdaptiveLearner
     platt : Platt or None
     jobs : int
         Threads, at least 2.
+    plan : Plan
+        Of the learner.
     """
 
-    def __init__(self, learner: SGDLearner, platt: Platt | None, jobs: int) -> None:
-        self.parts, self.platt, self.jobs = [learner] * jobs, platt, jobs
+    def __init__(self, learner: Any, platt: Platt | None, jobs: int, plan: Any) -> None:
+        self.parts, self.platt, self.jobs, self.plan = [learner] * jobs, platt, jobs, plan
+        self.adapts = isinstance(learner, AdaptiveLearner)
         self.fresh = True
 
     def epoch(self, learn: Learn, order: Array) -> None:
@@ -58,15 +66,17 @@ class Mixer:
         """
         learner, platt, jobs = self.parts[0], self.platt, self.jobs
         base = learner.get_state(copy=False)
-        if "w_u" in base[1]:  # the sum of the iterates so far is needed
+        if self.adapts or "w_u" in base[1]:  # what there was before is needed
             base = learner.get_state()
         edges = np.linspace(0, len(order), jobs + 1).astype(int).tolist()
         shares = np.diff(edges) / len(order)
         sigmoids = [None if platt is None else platt.copy() for _ in range(jobs)]
-        if self.fresh:
+        if self.fresh or self.adapts:
             # before any thread changes the first
             self.parts[1:] = [learner.copy() for _ in self.parts[1:]]
             self.fresh = False
+        for part in self.parts[1:] if self.adapts else []:
+            part.follow(learner)
 
         def share(k: int) -> State:
             learn(self.parts[k], sigmoids[k], order[edges[k] : edges[k + 1]])
@@ -81,29 +91,38 @@ class Mixer:
                 platt.state[:] = merge_sigmoids(fitted, shares, platt.state, None, len(fitted[0]))
 
     def _merge(self, team: Team, states: list[State], shares: Array, base: State) -> None:
-        n_columns, n_out = len(base[1]["w_v"]), len(base[1]["intercept"])
-        step = max(1, MERGED // n_out)
-        blocks = [slice(k, k + step) for k in range(0, n_columns, step)]
-        first = [len(blocks) * k // self.jobs for k in range(self.jobs + 1)]
+        """Put the merged numbers into all parts; threads share the features."""
+        first, n_out = self.parts[0], self.parts[0].n_out
+        layout: Any = None
+        if self.adapts:
+            layout = self.plan.layout(first.restarts_windows, first.decay)
+            reach = reach_of(self.jobs) if layout.judged else 1.0
+            settings = layout.common([scalars for scalars, _ in states], shares)
+        step = max(1, MERGED // max(n_out, base[1]["offsets"].shape[1] if self.adapts else 0))
+        blocks = [slice(k, k + step) for k in range(0, first.n_features, step)]
+        edges = [len(blocks) * k // self.jobs for k in range(self.jobs + 1)]
 
         def columns(k: int) -> list[State]:
-            """Columns of thread k: the merged weights go to every part."""
+            """Features of thread k: the merged weights go to every part."""
             made = []
-            for block in blocks[first[k] : first[k + 1]]:
-                scalars, arrays = merge_states(
-                    (_cut(state, block) for state in states), shares, _cut(base, block)
-                )
-                for name in ("w_v", "w_u"):
-                    if name in arrays:
-                        merged = arrays.pop(name)
-                        for state in states:
-                            state[1][name][block] = merged
+            for block in blocks[edges[k] : edges[k + 1]]:
+                parts = (_cut(state, block) for state in states)
+                if self.adapts:
+                    scalars, arrays = merge_adaptive(
+                        parts, shares, layout, settings, _cut(base, block), reach=reach
+                    )
+                else:
+                    scalars, arrays = merge_states(parts, shares, _cut(base, block))
+                for name in _PER_FEATURE & arrays.keys():
+                    merged = arrays.pop(name)
+                    for state in states:
+                        state[1][name][block] = merged
                 made.append((scalars, arrays))
             return made
 
         made = [state for part in team.each(columns) for state in part]
         scalars, arrays = made[0]
-        if scalars["w_track_norm"]:
+        if scalars.get("w_track_norm"):
             into = scalars if n_out == 1 else arrays
             into["w_sq_v"] = sum((s | a)["w_sq_v"] for s, a in made)
         for part in self.parts:
@@ -111,6 +130,6 @@ class Mixer:
 
 
 def _cut(state: State, block: slice) -> State:
-    """The state with some of the columns alone."""
+    """The state with some of the features alone."""
     scalars, arrays = state
-    return scalars, {k: v[block] if k in ("w_v", "w_u") else v for k, v in arrays.items()}
+    return scalars, {k: v[block] if k in _PER_FEATURE else v for k, v in arrays.items()}

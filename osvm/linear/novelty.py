@@ -60,7 +60,7 @@ class LinearNovelty(OutlierMixin, OneScore):
     intercept_ : array, shape (1,)
     offset_ : float
         ``decision_function = score_samples - offset_``.
-    t_, n_iter_, objective_, history_
+    t_, n_iter_, objective_, history_, schedule_
         As for :class:`LinearClassifier`; "error" is the share of rows with a
         score below 1.
 

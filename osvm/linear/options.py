@@ -76,7 +76,6 @@ OPTIONS = (
         {
             "search": "its rates adapt by themselves",
             "labels": _OWN,
-            "rounds": _MIXED,
         },
     ),
     Option(

@@ -31,9 +31,9 @@ from osvm._input.schema import (
     sgd_schema,
 )
 from osvm.linear import options
+from osvm.linear.adaptive_merging import Layout
 from osvm.linear.adaptive_state import AdaptiveLearner
 from osvm.linear.learner import SGDLearner
-from osvm.linear.mixing import ROWS_PER_THREAD
 from osvm.linear.scaling import FIXED, first_sq_norm
 from osvm.linear.smd import SMDLearner
 from osvm.linear.svmd import SVMDLearner
@@ -236,6 +236,12 @@ class Plan:
             lazy=self.lazy,
         )
 
+    def layout(self, tail: bool = True, decay: float | None = None) -> Layout:
+        """How states of adaptive learners are merged; by default of those of a stream."""
+        if decay is None:
+            decay = getattr(self.schedule, "decay", 1.0)
+        return Layout(self.schedule, self.average_from, tail, decay)
+
     @property
     def lazy(self) -> bool:
         """Whether steps go on from the weights before their projection."""
@@ -312,14 +318,6 @@ def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan |
         return schedule
     if trained is not None and not is_chosen(trained):
         return trained.schedule if isinstance(trained.schedule, Bottou) else Bottou()
-    threads = (
-        trained is None
-        and n_rows is not None
-        and model.n_jobs is not None
-        and not model.record
-        and n_rows >= 2 * ROWS_PER_THREAD
-        and resolve_jobs(model.n_jobs) > 1
-    )
     plain = (
         model.reg is None
         and model.C is None
@@ -327,7 +325,6 @@ def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan |
         and model.average is False
         and isinstance(model.batch_size, int)
         and model.batch_size == 1
-        and not threads
     )
     if not plain:
         return Bottou()

@@ -33,7 +33,7 @@ class LinearRegressor(RegressorMixin, OneScore):
         With "auto" (:class:`osvm.schedules.Auto`) each feature has a rate of its own, in units
         of the feature and of the targets' deviation, and predictions are those of an average
         of the weights: nothing has to be scaled, in one pass and in `fit`.  Where `reg`, `C`,
-        `project`, `average`, `batch_size` or `n_jobs` ask for what that does not have, it is
+        `project`, `average` or `batch_size` ask for what that does not have, it is
         "bottou".  Others as for :class:`LinearClassifier`.
     reg, C, eta0, project, average, batch_size, normalize, scale, fit_intercept
         As for :class:`LinearClassifier`.  With "squared" and "bottou" no step goes beyond its
@@ -48,7 +48,7 @@ class LinearRegressor(RegressorMixin, OneScore):
     ----------
     coef_ : array, shape (d,)
     intercept_ : array, shape (1,)
-    t_, n_iter_, objective_, history_
+    t_, n_iter_, objective_, history_, schedule_
         As for :class:`LinearClassifier`; "error" is the running mean of `|f - y|`.
 
     Examples

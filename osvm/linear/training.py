@@ -104,7 +104,7 @@ def train(
     order, jobs = passes.first_order, passes.jobs
     if jobs > 1:
         jobs = useful_jobs(jobs, n, learner, watch.record)
-    mixer = Mixer(learner, watch.platt, jobs) if jobs > 1 else None
+    mixer = Mixer(learner, watch.platt, jobs, plan) if jobs > 1 else None
     judged = isinstance(plan.schedule, Auto)
     for epoch in range(passes.epochs):
         if watch.epochs is not None:
@@ -160,23 +160,49 @@ def settle(learner: Any, schedule: Auto, averaged: bool) -> None:
     learner.decay = schedule.decay
 
 
+def compete_in_block(learner: Any, settings: int) -> None:
+    """`Auto` before a block that is learnt beside others: these settings (bits) compete, and none
+    is dropped, so that all blocks can decide together.
+    """
+    learner.keep(learner.alive & settings or learner.alive)
+    learner.decay, learner.decided_at = 1.0, math.inf
+
+
+def begin_round(learner: Any) -> None:
+    """`Auto` before a round after the first: the best setting goes on, with a new average."""
+    learner.settle()
+    learner.restart_average()
+
+
 def _mixed_epoch(
     mixer: Mixer,
-    learner: SGDLearner,
+    learner: Any,
     plan: Plan,
     data: Examples,
     order: Array | None,
     watch: Watch,
 ) -> None:
-    """One epoch in several threads."""
-    n, loss, errors = data.X.n_rows, learner.loss_sum, learner.error_sum
+    """One epoch in several threads; settings compete in one of them."""
+    n = data.X.n_rows
+    order = np.arange(n) if order is None else order
+    if isinstance(plan.schedule, Auto) and learner.seen == 0:
+        only_epoch, learner.decided_at = learner.decided_at == 0, min(n, DECIDED_AT)
+        alone = int(learner.decided_at)
+        run(learner, data, order[:alone], plan.curvature, watch)
+        order = order[alone:]
+        if only_epoch:
+            learner.restart_average()
+    loss, errors = learner.loss_sum, learner.error_sum
 
     def learn(part: SGDLearner, platt: Platt | None, rows: Array) -> None:
         run(part, data, rows, plan.curvature, Watch(platt=platt))
 
-    mixer.epoch(learn, np.arange(n) if order is None else order)
+    if len(order):
+        mixer.epoch(learn, order)
     if watch.progress is not None:
-        watch.progress.add(n, loss=learner.loss_sum - loss, errors=learner.error_sum - errors)
+        watch.progress.add(
+            len(order), loss=learner.loss_sum - loss, errors=learner.error_sum - errors
+        )
 
 
 def run(

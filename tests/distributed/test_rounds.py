@@ -307,12 +307,26 @@ def test_pure_blocks_warn(classes):
         fit(osvm.LinearClassifier(), [(X, y)], rounds=1, classes=classes)
 
 
-def test_the_default_answers_with_the_mean_of_the_last_round():
-    """Where the schedule is "auto", which rounds replace by "bottou" with an average."""
+def test_the_default_decides_in_the_first_round():
+    """Settings compete in all blocks; one goes on, and answers by the mean of the last round."""
     blocks = blocks_of("binary")
-    model = fit(make("LinearClassifier", {}), blocks, rounds=3)
-    last = make("LinearClassifier", {"schedule": "bottou"})
-    average = make("LinearClassifier", {"schedule": "bottou", "average": True})
+    first, third = (fit(make("LinearClassifier", {}), blocks, rounds=n) for n in (1, 3))
+    for model in (first, third):
+        assert model._plan.schedule.name == "auto"
+        assert model._learner.alive.bit_count() == 1
+    assert third._learner.alive == first._learner.alive
+    assert third._learner.averaged_count == N
+    assert third.to_bytes() == fit(make("LinearClassifier", {}), blocks, rounds=3).to_bytes()
+    serial = make("LinearClassifier", {}).fit(X, Y["binary"])
+    assert third.score(X, Y["binary"]) >= serial.score(X, Y["binary"]) - 0.02
+    assert third.partial_fit(X, Y["binary"]).t_ == 4 * N
+
+
+def test_bottou_for_auto_answers_with_the_mean_of_the_last_round():
+    blocks = blocks_of("binary")
+    model = fit(make("LinearClassifier", {"reg": 1e-4}), blocks, rounds=3)
+    last = make("LinearClassifier", {"schedule": "bottou", "reg": 1e-4})
+    average = make("LinearClassifier", {"schedule": "bottou", "reg": 1e-4, "average": True})
     before = fit(average, blocks, rounds=2)
     before._learner.weights.start_average()
     before._learner.intercept_sum[:] = 0.0

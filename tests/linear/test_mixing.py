@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import osvm
 from osvm.linear.mixing import ROWS_PER_THREAD
-from osvm.schedules import Bottou
+from osvm.schedules import Adaptive, Bottou, CoinBetting
 
 rng = np.random.default_rng(1)
 N, D = 3 * ROWS_PER_THREAD + 1, 20
@@ -67,6 +67,61 @@ def test_an_epoch_is_the_merge_of_its_shares(cls, target, params, jobs):
     assert np.isclose(model._learner.loss_sum, current._learner.loss_sum)
     if params.get("probability"):
         np.testing.assert_allclose(model._platt.state, current._platt.state, rtol=1e-9)
+
+
+ADAPTIVE = [
+    ("LinearClassifier", {"schedule": Adaptive(eta0=0.5), "average": True}),
+    ("multi", {"schedule": Adaptive(eta0=2.0, normalized=True)}),
+    ("LinearClassifier", {"schedule": CoinBetting()}),
+]
+
+
+@pytest.mark.parametrize("jobs", [2, 3])
+@pytest.mark.parametrize(("target", "params"), ADAPTIVE)
+def test_rates_of_shares_are_merged(target, params, jobs):
+    params = {**params, "shuffle": False}
+    y, current = Y[target], None
+    model = osvm.LinearClassifier(epochs=2, n_jobs=jobs, **params).fit(X, y)
+    edges = np.linspace(0, N, jobs + 1).astype(int)
+    for _ in range(2):
+        parts = [
+            osvm.LinearClassifier(**params) if current is None else osvm.from_bytes(current)
+            for _ in range(jobs)
+        ]
+        for part, (a, b) in zip(parts, itertools.pairwise(edges)):
+            part.partial_fit(X[a:b], y[a:b], classes=np.unique(y))
+        base = None if current is None else osvm.from_bytes(current)
+        current = osvm.merge(parts, base).to_bytes()
+    expected = osvm.from_bytes(current)
+    for a, b in zip(model._learner.get_state(), expected._learner.get_state()):
+        for name in a:
+            np.testing.assert_allclose(a[name], b[name], rtol=1e-9, atol=1e-11, err_msg=name)
+
+
+@pytest.mark.parametrize("target", ["LinearClassifier", "multi"])
+def test_the_default_stays_the_default(target):
+    """Settings compete in one thread; the winner goes on in all of them."""
+    y = Y[target]
+    one, two, three = (
+        osvm.LinearClassifier(random_state=0, n_jobs=jobs).fit(X, y) for jobs in (None, 2, 3)
+    )
+    for model in (two, three):
+        assert model._plan.schedule.name == "auto"
+        assert model._learner.alive == one._learner.alive
+        assert model.score(X, y) > one.score(X, y) - 0.01
+        assert model.t_ == one.t_
+        assert model._learner.averaged_count == one._learner.averaged_count
+    again = osvm.LinearClassifier(random_state=0, n_jobs=2).fit(X, y)
+    assert again.to_bytes() == two.to_bytes() != three.to_bytes()
+    assert two.partial_fit(X, y).t_ == one.t_ + N
+
+
+def test_one_epoch_of_the_default_in_threads():
+    y = Y["multi"]
+    model = osvm.LinearClassifier(random_state=0, n_jobs=2, epochs=1).fit(X, y)
+    assert model.t_ == N
+    alone = osvm.LinearClassifier(random_state=0, epochs=1).fit(X, y)
+    assert model.score(X, y) > alone.score(X, y) - 0.02
 
 
 @pytest.mark.parametrize(("cls", "target", "params"), CASES)
