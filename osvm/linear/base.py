@@ -276,7 +276,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         if "_visits" in self.__dict__:  # a block of a round: its rows come in random order
             order = visiting_order(n, resolve_shuffle(self.shuffle, data.targets), self._visits)
             if isinstance(plan.schedule, Auto) and learner.seen == 0:
-                compete_in_block(learner, competing(data.targets, data.weight))
+                settings = competing(data.targets, data.weight, data.X.n_features)
+                compete_in_block(learner, settings)
         try:
             run(learner, data, order, plan.curvature, watch, roll_back=roll_back)
         except KeyboardInterrupt:
