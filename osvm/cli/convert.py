@@ -138,11 +138,17 @@ class Labels:
         if self.path is not None:
             return [self.codes.setdefault(v, len(self.codes)) for v in y.tolist()]
         try:
-            return y.astype(np.float64).tolist()
+            numbers = y.astype(np.float64)
         except ValueError:
             raise ValueError(
                 "the labels are not numbers; pass --labels FILE to number them"
             ) from None
+        if y.dtype.kind != "f" and (np.abs(numbers) >= 2**53).any():
+            raise ValueError(
+                "labels beyond 2**53 would be rounded; pass --labels FILE to number them, or "
+                "--label-type float"
+            )
+        return numbers.tolist()
 
     def save(self) -> None:
         if self.path is not None:

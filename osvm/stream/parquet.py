@@ -295,15 +295,17 @@ class ParquetReader(Reader):
         if self.label_type is None:
             return y
         if self.label_type == "str":
-            whole = y.dtype.kind == "f" and (y == np.rint(y)).all()
+            whole = y.dtype.kind == "f" and ((y == np.rint(y)) & (np.abs(y) < 2**53)).all()
             return (y.astype(np.int64) if whole else y).astype(np.str_)
+        if self.label_type == "int" and y.dtype.kind in "biu" and (y <= 2**63 - 1).all():
+            return y.astype(np.int64)  # not through float64, where large ones are rounded
         try:
             numbers = y.astype(np.float64)
         except ValueError:
             raise self._wrong(f"column {self.label!r} holds labels that are not numbers") from None
         if self.label_type == "float":
             return numbers
-        if (numbers != np.rint(numbers)).any():
+        if ((numbers != np.rint(numbers)) | (np.abs(numbers) >= 2**53)).any():
             raise self._wrong(f"column {self.label!r} holds labels that are not integers")
         return numbers.astype(np.int64)
 

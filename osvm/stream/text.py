@@ -33,7 +33,7 @@ def read_label(text: bytes, label_type: str) -> Any:
     if value is None:
         raise ValueError(f"the label {text[:40]!r} is not a finite number")
     if label_type == "int":
-        if value != int(value) or abs(value) > 2**53:
+        if value != int(value) or abs(value) >= 2**53:  # where neighbors are rounded to one
             raise ValueError(f"the label {text[:40]!r} is not an integer")
         return int(value)
     return value

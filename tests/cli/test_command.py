@@ -272,6 +272,18 @@ def test_resume_after_kill(folder):
     assert not [name for name in os.listdir(folder) if name.endswith(".tmp")]
 
 
+def test_convert_refuses_labels_that_it_would_round(folder):
+    """2**53 + 1 was written as 2**53."""
+    (folder / "ids.csv").write_text("label,a\n9007199254740993,1\n5,2\n")
+    _, err = command("convert", folder / "ids.csv", folder / "ids.svm", "-q", status=1)
+    assert "would be rounded" in err
+    assert not (folder / "ids.svm").exists()
+    command("convert", folder / "ids.csv", folder / "ids.svm", "-q",
+            "--labels", folder / "names.json")  # fmt: skip
+    assert json.loads((folder / "names.json").read_text()) == ["9007199254740993", "5"]
+    command("convert", folder / "ids.csv", folder / "ids.svm", "-q", "--label-type", "float")
+
+
 def test_convert_there_and_back(folder):
     source = folder / "test.svm"
     command("convert", source, folder / "c.vw", "-q")

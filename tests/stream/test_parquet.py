@@ -169,6 +169,8 @@ def test_restart_at_any_batch(tmp_path, batch_size):
         ({"label": [[1]], "a": [3]}, {}, "holds lists"),
         ({"label": ["a"], "a": [3]}, {"label_type": "int"}, "not numbers"),
         ({"label": [0.5], "a": [3]}, {"label_type": "int"}, "not integers"),
+        ({"label": [2.0**60], "a": [3]}, {"label_type": "int"}, "not integers"),
+        ({"label": ["9007199254740993"], "a": [3]}, {"label_type": "int"}, "not integers"),
         ({"label": [1], "a": [3]}, {"text": "a"}, "not text"),
         ({"label": [1], "a": [3], "w": [-1.0]}, {"features": "a", "weight": "w"}, "negative"),
         ({"label": [1], "a": [3]}, {"text": "a", "features": "a"}, "give one of"),
@@ -307,3 +309,13 @@ def test_flipped_bits_are_refused_or_read(kind, tmp_path):
         except FormatError:
             refused += 1
     assert 20 < refused < 400
+
+
+def test_large_labels_are_not_rounded():
+    """2**53 and the number after it were one label, through float64."""
+    numbers = [2**53, 2**53 + 1, -(2**63), 2**63 - 1]
+    table = pa.table({"label": numbers, "a": [1.0, 2.0, 3.0, 4.0]})
+    assert next(ParquetReader(table, label_type="int"))[1].tolist() == numbers
+    assert next(ParquetReader(table, label_type="str"))[1].tolist() == [str(n) for n in numbers]
+    table = pa.table({"label": [1e300, 2e300], "a": [1.0, 2.0]})
+    assert len(set(next(ParquetReader(table, label_type="str"))[1].tolist())) == 2

@@ -238,3 +238,12 @@ def test_broken_compression_ends_the_data(name, on_error, start):
     options = {"jsonl": {"features": ["b"]}, "svmlight": {"n_features": 3}}.get(name, {})
     with pytest.raises(FormatError, match="broken or truncated"):
         list(read(io.BytesIO(start), name, on_error=on_error, **options))
+
+
+@pytest.mark.parametrize("label", ["9007199254740993", "-9007199254740993", "1e30"])
+def test_labels_that_would_be_rounded_are_refused(label):
+    """2**53 + 1 was read as 2**53."""
+    with pytest.raises(FormatError, match="is not an integer"):
+        next(TextReader(io.BytesIO(f"{label}\ttext\n".encode()), label_type="int"))
+    exact = next(TextReader(io.BytesIO(b"9007199254740991\ttext\n"), label_type="int"))
+    assert exact[1].tolist() == [2**53 - 1]
