@@ -9,7 +9,9 @@ resumed: the model and the checkpoint's `extra` carry them.
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from osvm.stream.hold_out import HoldOutReader
 from osvm.stream.progressive import running_totals
 
 HOLD_OUT = 10  # one row in so many is never learnt, with several passes
+PIECES, PIECE = 64, 4096  # of a file, by which it is known again
 CHECKPOINT = 100_000  # examples between two checkpoints of a resumed run
 
 
@@ -71,6 +74,7 @@ class StreamedRun:
             input=self.inner.config(),
         )
         self.model, self.extra = checkpoint.model, checkpoint.extra
+        self._check_data()
         if checkpoint.resumed:
             say(arguments, f"resuming {arguments.model} after {checkpoint.n_seen} examples")
         if "start" not in self.extra:
@@ -90,6 +94,17 @@ class StreamedRun:
             raise ValueError(f"{self.inner.name}: no examples")
         self._end_pass(report, checkpoint.n_seen)
         return self._figures(report, checkpoint.n_seen)
+
+    def _check_data(self) -> None:
+        """Refuse to go on with other data than those of the checkpoint."""
+        if not os.path.isfile(self.arguments.data):
+            return
+        found = fingerprint(self.arguments.data)
+        if self.extra.setdefault("data", found) != found:
+            raise ValueError(
+                f"{self.inner.name}: the data are not those of the checkpoint; --initial goes on "
+                "from a model with other data"
+            )
 
     # ------------------------------------------------------------------ figures
 
@@ -179,6 +194,16 @@ class StreamedRun:
             report.update(before + stop, loss=loss, errors=errors)
             start = stop
         return classes
+
+
+def fingerprint(path: Any) -> list[int]:
+    """The size of a file, and a checksum of pieces that are spread over it."""
+    size, crc = os.path.getsize(path), 0
+    with open(path, "rb") as file:
+        for k in range(PIECES):
+            file.seek(max(0, size - PIECE) * k // (PIECES - 1))
+            crc = crc32(file.read(PIECE), crc)
+    return [size, crc]
 
 
 def is_regressor(model: Any) -> bool:

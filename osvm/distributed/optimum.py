@@ -173,7 +173,8 @@ def fold_sums(parts: list[Sums], problem: Any = None) -> Sums:
     first = parts[0]
     out = Sums(first.rows, first.value, first.W.astype(np.float64), first.b.copy())
     if first.squares is not None:
-        out.squares = np.sum([part.squares for part in parts], axis=0, dtype=np.float64)
+        squares = [np.asarray(part.squares, np.float64) for part in parts]
+        out.squares = np.asarray(np.sum(squares, axis=0))
     for part in parts[1:]:
         out.rows += part.rows
         out.value += part.value

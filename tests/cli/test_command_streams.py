@@ -151,3 +151,19 @@ def test_weights_beyond_the_memory_are_refused(tmp_path):
     options = "--n-features", "5", "--skip-errors"
     _, err = command("train", path, "-m", tmp_path / "m", "--stream", *options)
     assert "40 rows" in err
+
+
+@pytest.mark.parametrize("order", [[], ["--no-shuffle"]])
+@pytest.mark.parametrize("changed", ["shorter", "longer", "relabelled", "same"])
+def test_other_data_are_not_resumed(tmp_path, changed, order):
+    """A run went on with whatever the file then held, and reported it as one run."""
+    path, model = tmp_path / "a.svm", tmp_path / "m.osvm"
+    lines = [f"{k % 2} {1 + k % 3}:{k}\n" for k in range(4000)]
+    path.write_text("".join(lines))
+    flags = path, "-m", model, "--random-state", "0", "-q", *order
+    command("train", *flags, "--checkpoint-every", "1000")
+    if changed == "relabelled":
+        lines = ["1" + line[1:] for line in lines]
+    path.write_text("".join({"shorter": lines[:-1], "longer": lines * 2}.get(changed, lines)))
+    err = command("train", *flags, "--resume", status=int(changed != "same"))[1]
+    assert changed == "same" or "the data are not those of the checkpoint" in err
