@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import osvm
+from osvm.kernel.batch import Batch
 from osvm.kernel.buffer import choice
 
 
@@ -134,8 +135,18 @@ def test_rows_are_split_whatever_their_order():
             assert len(learnt) == min(2 * n // 3, 1600)
 
 
+def test_every_class_counts_alike():
+    labels = np.array([0, 0, 0, 2, 1, 0])
+    weights = np.array([1.0, 2.0, 1.0, 0.5, 9.0, 9.0])
+    batch = Batch(None, None, "classify", labels=labels, weights=weights)
+    judged = np.array([0, 1, 2, 3])
+    share = choice.class_shares(batch, judged)
+    np.testing.assert_allclose(share, [1 / 4 / 2, 0.0, 1 / 0.5 / 2])
+    assert (share[labels[judged]] * weights[judged]).sum() == pytest.approx(1.0)
+
+
 def test_another_setting_must_be_better_by_more_than_chance():
-    first = np.r_[np.ones(10), np.zeros(90)]
+    first = np.r_[np.ones(10), np.zeros(90)] / 100
     tried = []
 
     def errors(found):
@@ -145,14 +156,16 @@ def test_another_setting_must_be_better_by_more_than_chance():
 
         return errors_of
 
-    few, fewer = np.r_[np.ones(9), np.zeros(91)], np.r_[np.ones(5), np.zeros(95)]
-    other = np.r_[np.zeros(92), np.ones(8)]  # 10 rows mended, 8 others broken: a gain of 2 +- 4.2
+    few, fewer = (np.r_[np.ones(k), np.zeros(100 - k)] / 100 for k in (9, 5))
+    other = (
+        np.r_[np.zeros(92), np.ones(8)] / 100
+    )  # 10 rows mended, 8 others broken: a gain of 2 +- 4.2
     settings = choice.SETTINGS
     assert choice.choose(settings, errors({1.0: first, 4.0: other, 0.25: few})) == settings[0]
     assert choice.choose(settings, errors({1.0: first, 4.0: other, 0.25: fewer})) == settings[2]
     assert choice.choose(settings, errors({1.0: first, 4.0: fewer, 0.25: few})) == settings[1]
     tried.clear()
-    choice.choose(settings, errors({1.0: np.zeros(100)}))
+    choice.choose(settings, errors({1.0: np.r_[np.ones(7), np.zeros(93)] / 100}))
     assert tried == [1.0]
 
 

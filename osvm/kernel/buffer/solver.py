@@ -147,9 +147,9 @@ class BufferSolver:
         if not is_free or n < choice.FEWEST:
             return choice.SETTINGS[0]
         kernel = model._kernel_part().resolve(batch.X)
-        assert batch.labels is not None
-        size = np.bincount(batch.labels, batch.weights)  # every class counts alike
-        splits = [tuple(map(batch.take, rows)) for rows in choice.split_rows(n)]
+        parts = choice.split_rows(n)
+        splits = [tuple(map(batch.take, part)) for part in parts]
+        share = choice.class_shares(batch, np.concatenate([judged for _, judged in parts]))
 
         def errors_of(setting: choice.Setting) -> Array:
             found = []
@@ -163,7 +163,7 @@ class BufferSolver:
                     scores = scores + find_offsets(scores, judged.labels, judged.weights)
                 weights = 1.0 if judged.weights is None else judged.weights
                 wrong = predict_codes(scores) != judged.labels
-                found.append(wrong * weights / size[judged.labels])
+                found.append(wrong * weights * share[judged.labels])
             return np.concatenate(found)
 
         is_fixed = model.reg is not None or model.C is not None or model.nu is not None
