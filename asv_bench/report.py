@@ -27,7 +27,7 @@ import numpy as np
 RESULTS = Path(__file__).parent / "papers" / "results"
 PACKAGES = (
     "numpy", "scipy", "scikit-learn", "liblinear-official", "vowpalwabbit",
-    "sklearn-contrib-lightning", "river", "snapml",
+    "sklearn-contrib-lightning", "river", "snapml", "scikit-learn-intelex",
 )  # fmt: skip
 MAX_PLOT_BYTES = 100_000
 

@@ -200,7 +200,8 @@ def convergence_warning() -> type[ConvergenceWarning]:
 def check_is_fitted(estimator: Any, attribute: str = "t_") -> None:
     """Raise `NotFittedError` unless the estimator has `attribute`."""
     if attribute not in estimator.__dict__ and not hasattr(estimator, attribute):
+        calls = "'fit' or 'partial_fit'" if hasattr(type(estimator), "partial_fit") else "'fit'"
         raise not_fitted_error()(
-            f"This {type(estimator).__name__} instance is not fitted yet. Call 'fit' or "
-            "'partial_fit' with appropriate arguments before using this estimator."
+            f"This {type(estimator).__name__} instance is not fitted yet. Call {calls} with "
+            "appropriate arguments before using this estimator."
         )

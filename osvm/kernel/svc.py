@@ -61,7 +61,8 @@ class SVC(ClassifierMixin, FixedSetEstimator):
     cache_size : float, default 200
         Memory for kernel values, in MB.
     class_weight : dict or "balanced", optional
-        Factors of `C` by class.
+        Factors of `C` by class; "balanced" goes by the numbers of rows, whatever
+        `sample_weight` says.
     verbose : bool, default False
     max_iter : int, default -1
         Passes over the rows at most.  -1 is no limit for solvers with a tolerance, and one
@@ -192,7 +193,8 @@ class SVC(ClassifierMixin, FixedSetEstimator):
                 )
             codes = index.encode(labels)
             given = validate.check_sample_weight(sample_weight, source.n_rows)
-            by_class = resolve_class_weight(self.class_weight, index, codes, given)
+            # LIBSVM's wrapper balances the numbers of rows, not their weights.
+            by_class = resolve_class_weight(self.class_weight, index, codes)
             weights = given
             if by_class is not None:
                 weights = by_class[codes] * (1.0 if given is None else given)

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from osvm._estimator.base import check_number
 from osvm._estimator.compat import OutlierMixin, RegressorMixin
 from osvm._input import validate
+from osvm.kernel.cached.block_problems import most_passes, solve_sets
 from osvm.kernel.cached.machine import CachedMachine, make_machine
-from osvm.kernel.cached.solvers import most_passes, solve_sets
 from osvm.kernel.cached.task import Fit, Task
 from osvm.kernel.fixed_set import STATE, FixedSetEstimator
 

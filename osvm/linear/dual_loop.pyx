@@ -281,8 +281,8 @@ cdef class DualProblem:
 
     def solve(self, double tol, Py_ssize_t max_epochs, history, callback):
         """Epochs until the relative gap is at most `tol`, or as many rows have been read as
-        in `max_epochs` passes over all of them: "solved" or "limit"; "stopped" by the
-        callback, or where the arithmetic goes no further.
+        in `max_epochs` passes over all of them, or the arithmetic goes no further: "solved" or
+        "limit"; "stopped" by the callback.
         """
         cdef Py_ssize_t epoch = len(history)
         cdef double estimate = INFINITY, last, predicted, primal, gap, before
@@ -328,7 +328,7 @@ cdef class DualProblem:
             if checked and gap <= tol * abs(self.check.primal):
                 return "solved"
             if self.n_rows_read >= most or n_stalled > 2:
-                return "limit" if self.n_rows_read >= most else "stopped"
+                return "limit"
 
 
 def exact_offset(scores, y, double cap, weight, bint squared):

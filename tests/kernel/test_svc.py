@@ -81,11 +81,12 @@ def test_the_objective_is_optimal_to_the_tolerance(C, dtype):
     assert found[0] >= found[1] - 1e-6 * abs(found[1])
 
 
-def test_weights_are_factors_of_C():
+@pytest.mark.parametrize("class_weight", [{"a": 2.0}, "balanced"])
+def test_weights_are_factors_of_C(class_weight):
     X, y = problem()
     weight = np.random.default_rng(1).uniform(0, 3, len(y))
     weight[:20] = 0
-    options = {"gamma": 0.3, "tol": 1e-6, "class_weight": {"a": 2.0}}
+    options = {"gamma": 0.3, "tol": 1e-6, "class_weight": class_weight}
     theirs = svm.SVC(**options).fit(X, y, sample_weight=weight)
     ours = osvm.SVC(**options).fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)

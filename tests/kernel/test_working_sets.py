@@ -8,7 +8,8 @@ import osvm
 from kernel.test_sequential import close, problem
 from osvm import solvers
 from osvm.kernel.cached.columns import Columns
-from osvm.kernel.cached.working_sets import BlockSolver, Lasvm, grow_together, solve_together
+from osvm.kernel.cached.lasvm import Lasvm
+from osvm.kernel.cached.working_sets import BlockSolver, grow_together, solve_together
 
 
 def columns_of(K):

@@ -505,3 +505,18 @@ def test_the_gap_is_true_wherever_a_method_for_narrow_data_ends(loss, max_epochs
         objective(X, y, solver.weights.array(), solver.intercept, 1e-4, loss == "squared_hinge"),
         rtol=1e-9,
     )
+
+
+@pytest.mark.parametrize("C", [1e2, 1e4, 1e6])
+@pytest.mark.parametrize("offset", [False, True])
+def test_separable_rows_with_a_large_C_are_solved(C, offset):
+    """Coordinate ascent ends after 114 passes here, where its sums have lost their digits."""
+    X, y = pytest.importorskip("sklearn.datasets").load_iris(return_X_y=True)
+    X, y = X[:100], 2.0 * y[:100] - 1.0
+    solver = DualSolver(4, reg=1 / (100 * C), loss="hinge", fit_intercept=offset)
+    solver.fit(RowSource.dense(X), y, tol=1e-4, rows=X)
+    assert solver.converged.all()
+    alone = DualSolver(4, reg=1 / (100 * C), loss="hinge", fit_intercept=offset)
+    alone.fit(RowSource.dense(X), y, tol=1e-4)
+    assert alone.converged.all() == (C == 1e2)
+    assert solver.objective_ <= alone.objective_ * (1 + 1e-4)
