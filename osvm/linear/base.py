@@ -41,6 +41,7 @@ from osvm.linear.training import (
     train,
     visiting_order,
 )
+from osvm.losses import Hinge
 from osvm.schedules import OF_RARE, Auto, Schedule
 
 Array = npt.NDArray[Any]
@@ -135,7 +136,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
         alive = None if auto is None else competing(data.targets, data.weight)
         n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
-        few = auto is not None and warm is None and self._asks_for_no_passes() and are_few(source)
+        hinge = auto is not None and plan.loss.name == Hinge.name
+        few = hinge and warm is None and self._asks_for_no_passes() and are_few(source)
         if few:
             n_epochs, alive = 1, 1
         may_stop = auto is not None and self.epochs is None
