@@ -422,10 +422,11 @@ class Auto(Schedule):
     after a change.
     `value(t)` returns the first eta0.
 
-    Where a regularizer (`reg`, `C`), `project`, `average` or `batch_size` are asked for, and for
-    classes where the loss is not the hinge, `tol` is given or a `fit` has more than 50 columns
-    to a row, :class:`Bottou` is used; ``model.schedule_`` tells.  A setting takes four numbers for
-    each weight: where all of them would be more than 2**25 numbers, two or one of them compete,
+    Settings are judged by their errors, whatever the loss is.  :class:`Bottou` is used where a
+    regularizer (`reg`, `C`), `project`, `average` or `batch_size` are asked for, and for classes
+    with the loss "perceptron", with `tol`, or in a `fit` of more than 50 columns to a row;
+    ``model.schedule_`` tells.  A setting takes four numbers for each weight: where all of them
+    would be more than 2**25 numbers, two or one of them compete,
     and beyond 2**26 it is Bottou again.
     """
 

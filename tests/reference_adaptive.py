@@ -203,11 +203,11 @@ class Auto:
     PREDICTORS = ((0, 0), (0, 1), (1, 0), (1, 1), (2, 1), (3, 0), (3, 1), (4, 0))
     LEAD = np.array([8, 8, 8, 8, 8, 0, 0, 16])  # of the explicit steps, with a rare class
 
-    def __init__(self, d, K, decay, alive=0b11111):
+    def __init__(self, d, K, decay, alive=0b11111, loss="hinge"):
         self.decay, self.E, self.chosen = decay, np.zeros(8), 0
         self.wrong, self.cs, self.errors = [], [], 0  # since the last look; of what answered
         self.alive = [
-            Adaptive("hinge", d, K, **words)
+            Adaptive(loss, d, K, **words)
             for words in (
                 {"eta0": 0.5},
                 {"eta0": 0.1},

@@ -26,7 +26,7 @@ from osvm.io.encoding import encode
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.buffer.merge_machines import merge_machines
 from osvm.linear import MultilabelClassifier
-from osvm.linear.adaptive_merging import in_units, merge_adaptive, reach_of
+from osvm.linear.adaptive_merging import in_units, merge_adaptive
 from osvm.linear.adaptive_state import AdaptiveLearner
 from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import SGDLearner
@@ -34,7 +34,7 @@ from osvm.linear.merging import Outputs, merge_sigmoids, merge_states
 from osvm.linear.plan import is_chosen
 from osvm.linear.scaling import Scaling
 
-__all__ = ["comparable", "merge", "reach_further"]
+__all__ = ["comparable", "merge"]
 
 Array = npt.NDArray[Any]
 State = tuple[dict[str, Any], dict[str, Array]]
@@ -403,21 +403,6 @@ def _mean(values: list[float], shares: Array) -> float:
     if all(value == values[0] for value in values):
         return values[0]
     return float(sum(share * value for share, value in zip(shares, values)))
-
-
-def reach_further(model: Any, base: Any, n_parts: int) -> None:
-    """Let a model that was merged from so many parts go on as "auto" in threads does."""
-    plan = model._plan
-    layout = plan.layout()
-    if not layout.judged or n_parts < 2:
-        return
-    state, shares = model._learner.get_state(), np.ones(1)
-    settings = layout.common([state[0]], shares)
-    start, reach = base._learner.get_state(), reach_of(n_parts)
-    model._learner.set_state(
-        *merge_adaptive([state], shares, layout, settings, start, reach=reach)
-    )
-    model._changed()
 
 
 def _pending_dropped(base: Any, plain: bool) -> State:

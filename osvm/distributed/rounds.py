@@ -43,7 +43,7 @@ from osvm.distributed.blocks import (
     is_classifier,
     learn,
 )
-from osvm.distributed.merging import comparable, reach_further
+from osvm.distributed.merging import comparable
 from osvm.distributed.optimum import (
     LBFGS,
     Problem,
@@ -274,9 +274,6 @@ class _Run:
         old = (0, 0.0) if self.current is None else (int(self.current.t_), _losses(self.current))
         self.current = from_bytes(part.model)
         if is_auto(self.current):  # the settings were judged in all blocks: the best one answers
-            if before is not None:
-                blocks = part.census.blocks - part.census.empty
-                reach_further(self.current, from_bytes(before), blocks)
             settle(self.current._learner, self.current._plan.schedule, averaged=True)
         if estimator is not self.estimator:
             _keep_average(self.current)

@@ -37,7 +37,7 @@ import numpy.typing as npt
 from osvm.linear.adaptive_state import ROOT, WINDOWS
 from osvm.schedules import CANDIDATES, PREDICTORS, Auto, CoinBetting
 
-__all__ = ["Layout", "in_units", "merge_adaptive", "reach_of"]
+__all__ = ["Layout", "in_units", "merge_adaptive"]
 
 Array = npt.NDArray[Any]
 State = tuple[dict[str, Any], dict[str, Array]]
@@ -51,15 +51,6 @@ _SUMS = ("losses", "errors")
 _WINDOWED = ("S0", "S1")
 _COUNTS = ("seen", "t", "sum_x", "count_0", "count_1", "older")
 _TARGETS = ("target_weight", "target_mean", "target_sq")
-
-
-def reach_of(n_parts: int) -> float:
-    """How far beyond the mean of so many parts a merge goes that others follow.
-
-    In one learner the moves of all parts would add up, or not, where each of them has come to
-    the same end; with at most 1.75 times their mean what is too far shrinks in every case.
-    """
-    return min(n_parts ** (1.0 / 3.0), 1.75)
 
 
 class Layout:
@@ -247,9 +238,7 @@ class _Mean:
         if self.largest is not None:
             self.largest = np.maximum(self.largest, part["L"])
 
-    def planes(
-        self, windows: list[tuple[int | None, float]], alpha: float | None, reach: float
-    ) -> Array:
+    def planes(self, windows: list[tuple[int | None, float]], alpha: float | None) -> Array:
         """Weights, roots, the sums of both roles and bets, (n, planes, columns).
 
         `windows` tells for both roles which window of the base stays in it, and new iterates.
@@ -258,11 +247,7 @@ class _Mean:
         for name, moved in self.moved.items():
             if name not in ("G", "theta"):
                 moved /= self.weight
-            if name in _WINDOWED:
-                moved -= self.base["w"]
-            if reach != 1.0 and name in ("w", *_WINDOWED):
-                moved *= reach
-            out[name] = moved + self.base["w" if name in _WINDOWED else name]
+            out[name] = moved if name in _WINDOWED else self.base[name] + moved
         G = np.maximum(out["G"], 0.0)
         planes = [out["w"], np.sqrt(G)]
         for role, (stays, count) in enumerate(windows):
@@ -285,7 +270,6 @@ def merge_adaptive(
     base: State | None = None,
     outputs: list[Outputs] | None = None,
     n_out: int | None = None,
-    reach: float = 1.0,
 ) -> State:
     """The state of the merged learner.
 
@@ -305,8 +289,6 @@ def merge_adaptive(
         For each part, and at the end for the base: which outputs are which of the merged one.
     n_out : int, optional
         Outputs of the merged learner; those of the parts by default.
-    reach : float
-        What the mean of the parts' moves from the base is multiplied by, see `reach_of`.
     """
     counts = _Counts(layout, base)
     before_by_class: Any = 0.0  # sums of the weights of each class: in the base, in all
@@ -340,7 +322,7 @@ def merge_adaptive(
         sizes = _smaller(sizes, arrays["cells"][:, : -arrays["offsets"].size])
         dtype = np.result_type(dtype, arrays["cells"].dtype)
     merged, totals, kept = counts.merged()
-    planes, offset = (mean.planes(kept, layout.alpha, reach) for mean in means)
+    planes, offset = (mean.planes(kept, layout.alpha) for mean in means)
     if kept:  # a window holds u, where the sum of the weights is sums v - u; here sums are 0
         order = [WINDOWS.start + (merged["older"] ^ role) for role in (0, 1)]
         planes[:, order], offset[:, order] = -planes[:, WINDOWS], offset[:, WINDOWS].copy()

@@ -42,6 +42,7 @@ from osvm.linear.training import (
     train,
     visiting_order,
 )
+from osvm.losses import Hinge
 from osvm.schedules import OF_RARE, Auto, Schedule
 
 Array = npt.NDArray[Any]
@@ -143,7 +144,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
         alive = None if auto is None else competing(data.targets, data.weight, source.n_features)
         n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
-        may_be_few = auto is not None and warm is None and self._asks_for_no_passes()
+        hinge = auto is not None and plan.loss.name == Hinge.name
+        may_be_few = hinge and warm is None and self._asks_for_no_passes()
         few = may_be_few and are_few(source)
         centers = not source.sparse and self.scale is None and self._may_center(source)
         centers = centers and warm is None and (auto is not None or is_chosen(plan))

@@ -54,8 +54,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     C : float, optional
         Instead of `reg`: ``reg = 1/(C n)``.
     schedule : str or object, default "auto"
-        The step size: "auto", which is "bottou" for other losses than the hinge and with
-        `reg`, `C`, `project`, `average`, `batch_size`, `tol` or a `fit` in threads; "bottou"
+        The step size: "auto", which is "bottou" with `reg`, `C`, `project`, `average`,
+        `batch_size`, `tol` or loss="perceptron" (`schedule_` tells which one ran); "bottou"
         ``1/(reg (t0 + t))`` with t0 found from the data, "inverse_time" ``1/(reg t)``,
         "inverse_sqrt", "kecman", "constant", "smd", "adaptive", "coin_betting".
     eta0 : float, default 0.1

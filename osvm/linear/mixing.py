@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._estimator.threads import Team
-from osvm.linear.adaptive_merging import merge_adaptive, reach_of
+from osvm.linear.adaptive_merging import merge_adaptive
 from osvm.linear.adaptive_state import AdaptiveLearner
 from osvm.linear.learner import SGDLearner
 from osvm.linear.merging import State, merge_sigmoids, merge_states
@@ -96,7 +96,6 @@ class Mixer:
         layout: Any = None
         if self.adapts:
             layout = self.plan.layout(first.restarts_windows, first.decay)
-            reach = reach_of(self.jobs) if layout.judged else 1.0
             settings = layout.common([scalars for scalars, _ in states], shares)
         step = max(1, MERGED // max(n_out, base[1]["offsets"].shape[1] if self.adapts else 0))
         blocks = [slice(k, k + step) for k in range(0, first.n_features, step)]
@@ -109,7 +108,7 @@ class Mixer:
                 parts = (_cut(state, block) for state in states)
                 if self.adapts:
                     scalars, arrays = merge_adaptive(
-                        parts, shares, layout, settings, _cut(base, block), reach=reach
+                        parts, shares, layout, settings, _cut(base, block)
                     )
                 else:
                     scalars, arrays = merge_states(parts, shares, _cut(base, block))

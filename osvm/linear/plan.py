@@ -330,7 +330,8 @@ def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan |
         return Bottou()
     if model._error_kind == "absolute":
         return NUMBERS
-    compete = loss.name == losses.Hinge.name and model._error_kind == "class" and model.tol is None
+    capped = loss.name != losses.Perceptron.name  # whose steps end with the mistake anyway
+    compete = capped and model._error_kind == "class" and model.tol is None
     return schedule if compete else Bottou()
 
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import osvm
-from osvm.linear.adaptive_merging import reach_of
 from osvm.schedules import Adaptive, CoinBetting
 
 rng = np.random.default_rng(3)
@@ -267,8 +266,3 @@ def test_merging_copies_changes_no_weight(name, n_calls, n_copies):
         if name == "bets" and base is None:
             continue  # twice the gradients make other bets
         np.testing.assert_allclose(merged.last_coef_, model.last_coef_, rtol=1e-9, atol=1e-12)
-
-
-def test_reach_is_between_the_mean_and_what_would_swing_for_ever():
-    assert reach_of(1) == 1.0
-    assert all(1.0 < reach_of(n) < 2.0 for n in (2, 8, 64, 1000))

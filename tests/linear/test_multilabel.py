@@ -121,7 +121,7 @@ def test_squared_hinge_keeps_to_its_longest_step(weighted):
     model = osvm.MultilabelClassifier("squared_hinge")
     model.partial_fit(large, SETS, classes=LABELS, sample_weight=weight)
     for k in range(4):
-        one = osvm.LinearClassifier("squared_hinge")
+        one = osvm.LinearClassifier("squared_hinge", schedule="bottou")
         one.partial_fit(large, MEMBER[:, k], classes=[0, 1], sample_weight=weight)
         np.testing.assert_allclose(model.coef_[k], one.coef_[0], rtol=1e-9)
         assert np.isclose(model.intercept_[k], one.intercept_[0], rtol=1e-9)

@@ -121,7 +121,7 @@ def test_an_error_in_a_loss_of_ones_own_leaves_no_trace():
 
     loss = Fragile()
     X, y = make_block(np.float64)
-    model = LinearClassifier(loss).partial_fit(X, y)
+    model = LinearClassifier(loss, schedule="bottou").partial_fit(X, y)
     before = model.coef_.copy(), model.t_
     with pytest.raises(RuntimeError, match="enough"):
         model.partial_fit(X, y)
