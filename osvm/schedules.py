@@ -403,7 +403,8 @@ class Auto(Schedule):
     one with explicit steps), goes on with the one that errs least on the second half of them,
     and predicts with the average over the last half of its epochs.  There are two epochs, more
     where there are less than 10,000 rows: so many that 20,000 are visited, and at most 50; they
-    end where no row has a loss any more.
+    end where no row has a loss any more.  With more than 50 columns to a row the first setting
+    learns alone, or :class:`Bottou`'s where the rows are alike in norm.
 
     Numbers are learnt with normalized :class:`Adaptive` steps and the average of the last half
     to three quarters of the examples: neither the units of the features nor those of the
@@ -423,10 +424,9 @@ class Auto(Schedule):
     `value(t)` returns the first eta0.
 
     Where a regularizer (`reg`, `C`), `project`, `average`, `batch_size` or threads of `fit` are
-    asked for, and for classes where the loss is not the hinge, `tol` is given or a `fit` has
-    more than 50 columns to a row, :class:`Bottou` is used.  A setting takes four numbers for
-    each weight: where all of them would be more than 2**25 numbers, two or one of them compete,
-    and beyond 2**26 it is Bottou again.
+    asked for, and for classes where the loss is not the hinge or `tol` is given, :class:`Bottou`
+    is used.  A setting takes four numbers for each weight: where all of them would be more than
+    2**25 numbers, two or one of them compete, and beyond 2**26 it is Bottou again.
     """
 
     name: ClassVar[str] = "auto"
@@ -468,6 +468,7 @@ CANDIDATES = (
 PREDICTORS = (3, 3, 2, 3, 1)
 OF_FIT = 0b01011
 OF_RARE = 0b01000
+MOST_COLUMNS_PER_ROW = 50  # of a fit; beyond, settings do not compete
 DECIDED_AT = 4096  # examples of a fit before the best candidate goes on alone
 
 _REGISTRY: Registry[Schedule] = Registry(

@@ -253,19 +253,28 @@ def test_few_rows_get_the_optimum(K, dtype, weighted):
         {"loss": "logistic"},
         {"loss": "softmax"},
         {"n_jobs": 2, "epochs": 5},
-        {},
     ],
 )
 def test_what_it_does_not_go_with_is_learnt_by_bottou(words):
     X, y = make_problem(4000 if "n_jobs" in words else 300, scales=False)
-    if not words:
-        X = sp.csr_matrix(np.hstack([X, np.zeros((300, 15_000))]))  # more than 50 columns a row
     auto = osvm.LinearClassifier(random_state=0, **words).fit(X, y)
     words = {"epochs": 5, **words}
     plain = osvm.LinearClassifier(schedule="bottou", random_state=0, **words).fit(X, y)
     assert isinstance(auto._plan.schedule, Bottou)
     np.testing.assert_array_equal(auto.coef_, plain.coef_)
     assert_same_state(auto, plain)
+
+
+def test_many_columns_a_row_are_learnt_by_the_first_setting():
+    X, y = make_problem(600, scales=False)
+    X *= np.random.default_rng(0).lognormal(0.0, 1.0, (600, 1))
+    wide = sp.csr_matrix(np.hstack([X, np.zeros((600, 31_000))]))
+    model = osvm.LinearClassifier(random_state=0).fit(wide, y)
+    assert isinstance(model._plan.schedule, Auto)
+    assert model._learner.alive == 1
+    assert model.score(wide, y) > 0.85
+    alike = osvm.LinearClassifier(random_state=0, normalize=True).fit(wide, y)
+    assert isinstance(alike._plan.schedule, Bottou)
 
 
 def test_many_weights_have_fewer_settings(monkeypatch):
