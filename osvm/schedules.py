@@ -403,7 +403,8 @@ class Auto(Schedule):
     one with explicit steps), goes on with the one that errs least on the second half of them,
     and predicts with the average over the last half of its epochs.  There are two epochs, more
     where there are less than 10,000 rows: so many that 20,000 are visited, and at most 50; they
-    end where no row has a loss any more.
+    end where no row has a loss any more.  With more than 50 columns to a row the first setting
+    learns alone, or :class:`Bottou`'s where the rows are alike in norm.
 
     Numbers are learnt with normalized :class:`Adaptive` steps and the average of the last half
     to three quarters of the examples: neither the units of the features nor those of the
@@ -424,10 +425,9 @@ class Auto(Schedule):
 
     Settings are judged by their errors, whatever the loss is.  :class:`Bottou` is used where a
     regularizer (`reg`, `C`), `project`, `average` or `batch_size` are asked for, and for classes
-    with the loss "perceptron", with `tol`, or in a `fit` of more than 50 columns to a row;
-    ``model.schedule_`` tells.  A setting takes four numbers for each weight: where all of them
-    would be more than 2**25 numbers, two or one of them compete,
-    and beyond 2**26 it is Bottou again.
+    with the loss "perceptron" or with `tol`; ``model.schedule_`` tells.  A setting takes four
+    numbers for each weight: where all of them would be more than 2**25 numbers, two or one of
+    them compete, and beyond 2**26 it is Bottou again.
     """
 
     name: ClassVar[str] = "auto"
@@ -469,6 +469,7 @@ CANDIDATES = (
 PREDICTORS = (3, 3, 2, 3, 1)
 OF_FIT = 0b01011
 OF_RARE = 0b01000
+MOST_COLUMNS_PER_ROW = 50  # of a fit; beyond, settings do not compete
 DECIDED_AT = 4096  # examples of a fit before the best candidate goes on alone
 
 _REGISTRY: Registry[Schedule] = Registry(

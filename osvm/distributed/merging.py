@@ -32,7 +32,7 @@ from osvm.linear.base import LinearEstimator
 from osvm.linear.learner import SGDLearner
 from osvm.linear.merging import Outputs, merge_sigmoids, merge_states
 from osvm.linear.plan import is_chosen
-from osvm.linear.scaling import Scaling
+from osvm.linear.scaling import Scaling, same_center
 
 __all__ = ["comparable", "merge"]
 
@@ -309,10 +309,7 @@ def _around(model: Any, scaling: Scaling | None) -> Any:
     """The model, a copy of it where columns must be moved to the center of another model."""
     own = model._scaling
     center, other = (None if one is None else one.center for one in (own, scaling))
-    same = center is other or (
-        center is not None and other is not None and np.array_equal(center, other)
-    )
-    if same:
+    if same_center(center, other):
         return model
     d = model.n_features_in_
     factors = np.ones(d) if own is None else own.factors

@@ -21,12 +21,13 @@ from osvm._input import validate
 from osvm._input.labels import LabelRuns, count_codes
 from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
+from osvm.linear.few_rows import suit_one_step
 from osvm.linear.learner import Learner
 from osvm.linear.plan import Plan, affordable, resolve_plan
 from osvm.linear.scores import Platt
 from osvm.linear.state import _STATE
 from osvm.linear.training import Examples
-from osvm.schedules import SMD, Auto
+from osvm.schedules import MOST_COLUMNS_PER_ROW, SMD, Auto
 from osvm.taxonomy import Taxonomy
 
 __all__ = ["LinearClassifier", "encode_targets"]
@@ -227,7 +228,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             if plan.multi_loss or self.taxonomy is not None:
                 plan = dataclasses.replace(plan, delta=self._distances(index))
             n_out = self._n_out(n_classes, plan)
-            plan = plan.of_size(source.n_features, n_out, source.n_rows)
+            wide = source.n_features > MOST_COLUMNS_PER_ROW * source.n_rows
+            plan = plan.of_size(source.n_features, n_out, wide and suit_one_step(source))
             data = Examples(source, encode_targets(codes, n_out), weight)
             shape = n_out, self._weight_dtype(rows)
             self._train((X, y, sample_weight), data, plan, shape, labels_seen)

@@ -161,15 +161,14 @@ def _constant_error(targets: Array, weight: Array | None = None) -> float:
 def _constant_loss(plan: Plan, targets: Array, weight: Array | None) -> float:
     """Of the best constant score of one output, nearly."""
     if plan.error_kind == "absolute":
-        choices = [float(np.median(targets)), float(np.average(targets, weights=weight))]
+        choices = np.array([np.median(targets), np.average(targets, weights=weight)])
     else:
-        choices = np.linspace(-6.0, 6.0, 49).tolist()
-        counts = np.bincount(targets > 0.0, weights=weight, minlength=2)
-        targets, weight = np.array([-1.0, 1.0]), counts
+        choices = np.linspace(-6.0, 6.0, 49)
+        weight = np.bincount(targets > 0.0, weights=weight, minlength=2)
+        targets = np.array([-1.0, 1.0])
     if not plan.fit_intercept:
-        choices = [0.0]
-    losses = [
-        np.average(plan.loss.value(targets, np.full(len(targets), c)), weights=weight)
-        for c in choices
-    ]
-    return float(min(losses))
+        choices = np.zeros(1)
+    # one loss for all pairs: a call for each choice would cost more than a small fit
+    pairs = np.repeat(choices, len(targets)), np.tile(targets, len(choices))
+    losses = plan.loss.value(pairs[1], pairs[0]).reshape(len(choices), len(targets))
+    return float(np.average(losses, axis=1, weights=weight).min())

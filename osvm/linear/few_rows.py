@@ -20,12 +20,13 @@ from osvm.linear.dual import DualSolver
 from osvm.linear.examples import column_moments
 from osvm.linear.scaling import take
 
-__all__ = ["are_few", "solve_few"]
+__all__ = ["are_few", "solve_few", "suit_one_step"]
 
 MOST_ROWS = 500
 MOST_VALUES = 200_000  # of dense rows
 MOST_RATIO = 100.0  # of the columns' largest values
 LARGEST = 1e6  # of them all
+_LOOKED_AT_ROWS, _ALIKE = 64, 3.0  # times the median of their squared norms
 _TOL, _MOST_EPOCHS = 1e-3, 300
 _VISITS = 2000  # from which the sigmoids of `probability` are learnt
 
@@ -44,6 +45,20 @@ def are_few(X: Any) -> bool:
     sizes = column_moments(X)[0]
     sizes = sizes[sizes > 0.0]
     return len(sizes) > 0 and float(sizes.max()) <= MOST_RATIO * float(sizes.min())
+
+
+def suit_one_step(X: Any) -> bool:
+    """Whether there are too many rows to solve, of one norm, nearly, by some of them.
+
+    Steps of one size then suit all.  Counts of words are not, and need rates of their own even
+    where each is seen but once.
+    """
+    if X.n_rows <= MOST_ROWS:
+        return False
+    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _LOOKED_AT_ROWS)).astype(np.int64)
+    squares = take(X, rows)[1]
+    squares = squares[squares > 0.0]
+    return len(squares) == 0 or bool(np.quantile(squares, 0.9) <= _ALIKE * np.median(squares))
 
 
 def _rows(X: Any) -> RowSource:

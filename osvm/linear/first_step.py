@@ -28,7 +28,7 @@ from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
 from osvm.linear.scaling import take
 from osvm.linear.training import Examples, objective, run
-from osvm.schedules import OF_FIT, OF_RARE, Bottou
+from osvm.schedules import MOST_COLUMNS_PER_ROW, OF_FIT, OF_RARE, Bottou
 
 Array = npt.NDArray[Any]
 
@@ -246,8 +246,11 @@ def competing(targets: Array, weight: Array | None, n_features: int) -> int:
     """The settings of `Auto` (bits) that compete in a fit to these targets.
 
     Errors do not tell settings apart that never find a rare class: explicit steps alone do,
-    but where there are more columns than rows they fit the noise.
+    but where there are more columns than rows they fit the noise.  Where columns are many
+    times as many, the first setting learns alone: all come out alike, and memory is what costs.
     """
+    if n_features > MOST_COLUMNS_PER_ROW * len(targets):
+        return 1
     if targets.dtype.kind != "f" or n_features >= len(targets):
         return OF_FIT
     weights = class_weights(targets, weight)

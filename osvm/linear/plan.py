@@ -56,7 +56,6 @@ EPOCHS = 5  # of a fit that does not say
 # Numbers that the settings of `Auto` may take together, all of them, the two that are best
 # in pairs, or one.
 MOST_NUMBERS = ((0b11111, 2**25), (0b01001, 2**25), (0b00001, 2**26))
-MOST_COLUMNS_PER_ROW = 50
 # What "auto" is with scale="running", for classes; with the average of the tail.
 RUNNING = Adaptive(eta0=10.0, normalized=True)
 _FLAGS = ("fit_intercept", "normalize", "warm_start", "record")
@@ -247,12 +246,11 @@ class Plan:
         """Whether steps go on from the weights before their projection."""
         return getattr(self.schedule, "lazy", False)
 
-    def of_size(self, n_features: int, n_out: int, n_rows: float = math.inf) -> Plan:
+    def of_size(self, n_features: int, n_out: int, one_size: bool = False) -> Plan:
         """The plan, with `Bottou` for `Auto` where one setting would take too much memory, or
-        where there are too few rows for rates of so many columns.
+        where steps of one size suit the rows.
         """
-        few = n_features > MOST_COLUMNS_PER_ROW * n_rows
-        if isinstance(self.schedule, Auto) and (few or not affordable(n_features, n_out)):
+        if isinstance(self.schedule, Auto) and (one_size or not affordable(n_features, n_out)):
             return dataclasses.replace(self, schedule=Bottou(), average_from=-1.0)
         return self
 

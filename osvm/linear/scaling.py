@@ -45,6 +45,7 @@ __all__ = [
     "far_columns",
     "first_sq_norm",
     "rows_named",
+    "same_center",
     "scaled",
     "take",
 ]
@@ -135,8 +136,7 @@ class Scaling:
             isinstance(other, Scaling)
             and self.kind == other.kind
             and np.array_equal(self.factors, other.factors)
-            and (self.center is None) == (other.center is None)
-            and (self.center is None or np.array_equal(self.center, other.center))
+            and same_center(self.center, other.center)
         )
 
     @property
@@ -173,6 +173,12 @@ class ScaledRows:
             else:
                 rows = order[at : at + self.block_rows]
             yield at, rows, take(self, rows, renumber=False)[0]
+
+
+def same_center(one: Array | None, other: Array | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
 
 
 def scaled(X: RowSource, scaling: Scaling | None, fresh: bool = False) -> Any:

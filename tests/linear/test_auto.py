@@ -265,13 +265,10 @@ def test_few_rows_get_the_optimum(K, dtype, weighted):
         {"batch_size": 4},
         {"tol": 1e-3},
         {"loss": "perceptron"},
-        {},
     ],
 )
 def test_what_it_does_not_go_with_is_learnt_by_bottou(words):
     X, y = make_problem(300, scales=False)
-    if not words:
-        X = sp.csr_matrix(np.hstack([X, np.zeros((300, 15_000))]))  # more than 50 columns a row
     auto = osvm.LinearClassifier(random_state=0, **words).fit(X, y)
     words = {"epochs": 5, **words}
     plain = osvm.LinearClassifier(schedule="bottou", random_state=0, **words).fit(X, y)
@@ -309,6 +306,18 @@ def test_few_rows_of_another_loss_are_passed_over():
     assert model.n_iter_ > 1
     p = model.predict_proba(X)[:, 1]
     assert abs(p.mean() - y.mean()) < 0.1
+
+
+def test_many_columns_a_row_are_learnt_by_the_first_setting():
+    X, y = make_problem(600, scales=False)
+    X *= np.random.default_rng(0).lognormal(0.0, 1.0, (600, 1))
+    wide = sp.csr_matrix(np.hstack([X, np.zeros((600, 31_000))]))
+    model = osvm.LinearClassifier(random_state=0).fit(wide, y)
+    assert isinstance(model._plan.schedule, Auto)
+    assert model._learner.alive == 1
+    assert model.score(wide, y) > 0.85
+    alike = osvm.LinearClassifier(random_state=0, normalize=True).fit(wide, y)
+    assert isinstance(alike._plan.schedule, Bottou)
 
 
 def test_many_weights_have_fewer_settings(monkeypatch):
