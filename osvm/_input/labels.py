@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -392,8 +393,8 @@ class LabelRuns:
     """Warns, once, of a stream whose labels come in runs, where what is learnt last wins.
 
     Pairs of neighbors are counted, one in 128 rows and at least one a block, in the first
-    blocks and then in every eighth, so that it costs next to nothing; single rows are not
-    looked at.
+    blocks and then in every eighth, so that it costs next to nothing.  Who learns single rows
+    counts pairs now and then (`osvm.linear.one_row`).
 
     Examples
     --------
@@ -423,7 +424,11 @@ class LabelRuns:
         self.blocks += 1
         if self.blocks > 16 and self.blocks % 8:
             return
-        for code, following in zip(codes[:-1:128].tolist(), codes[1::128].tolist()):
+        self.count(zip(codes[:-1:128].tolist(), codes[1::128].tolist()))
+
+    def count(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Codes of rows and of those that follow them."""
+        for code, following in pairs:
             self.counts[code] = self.counts.get(code, 0) + 1
             self.changes += code != following
             self.n += 1

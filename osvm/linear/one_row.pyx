@@ -11,6 +11,8 @@ estimator takes its general way, which converts or explains.
 """
 import numpy as np
 
+from osvm._input.labels import LabelRuns
+
 cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBuffer_Release, PyObject_GetBuffer
 from cpython.dict cimport PyDict_Next, PyDict_Size
@@ -41,6 +43,8 @@ cdef extern from "../_c/simd.h" nogil:
 
 cdef enum:
     FEW = 128           # entries of a dict that fit on the stack
+    PAIR_EVERY = 131    # examples from one look at two neighboring labels to the next; a prime,
+                        # so that labels in a cycle are not always met at the same place
 
 # Parameters that must be False or None for the fast path.
 cdef tuple UNUSUAL = ("class_weight", "normalize", "probability", "record", "verbose")
@@ -201,6 +205,8 @@ cdef class OneByOne:
     cdef double curvature
     cdef double[::1] scratch        # zeros, with a curvature; for learning
     cdef double[::1] recent
+    cdef int64_t n_learnt, next_pair    # the example that ends the next pair for `LabelRuns`
+    cdef int32_t before, after          # the codes of that pair
 
     def __init__(self, Learner learner, index, bint novelty, bint averaged,
                  double curvature=0.0, recent=None):
@@ -213,6 +219,7 @@ cdef class OneByOne:
         self.curvature = curvature
         self.scratch = np.zeros(learner.n_features) if curvature > 0.0 else None
         self.recent = recent
+        self.next_pair = PAIR_EVERY
 
     cdef inline Py_ssize_t n_features(self) noexcept:
         return self.learner.n_features
@@ -250,6 +257,8 @@ cdef class OneByOne:
             close_example(&example)
         if status:
             raise_status(self.learner.loss_spec, status, 0)
+        self.before, self.after = self.after, label
+        self.n_learnt += 1
         return True
 
     cdef inline void keep_score(self, Example *example) noexcept:
@@ -352,6 +361,12 @@ def learn(model, x, values, y):
             del known["_frozen"]
         if one.recent is not None:
             known.pop("_offset", None)
+        if one.n_learnt == one.next_pair:
+            one.next_pair += PAIR_EVERY if one.n_learnt < 16 * PAIR_EVERY else 8 * PAIR_EVERY
+            if one.codes is not None:
+                if "_runs" not in known:
+                    known["_runs"] = LabelRuns()
+                known["_runs"].count([(one.before, one.after)])
         return True
     finally:
         lock.end_write(True)

@@ -90,3 +90,31 @@ def test_long_labels_of_two_types_that_are_equal():
     index = LabelIndex.of(np.array([2**62, 1]))
     assert index.encode(np.array([2**62, 1] * 9, np.uint64)).tolist() == [1, 0] * 9
     assert index.encode(np.array([2.0**62, 1] * 9)).tolist() == [1, 0] * 9
+
+
+def learnt_one_by_one(order):
+    """The warnings of `learn_one` over LABELS in this order."""
+    model = osvm.LinearClassifier(schedule="bottou")
+    rows = [({int(j): float(v) for j, v in enumerate(x)}, label) for x, label in zip(X, LABELS)]
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for k in order:
+            model.learn_one(*rows[k], n_features=X.shape[1])
+    return [str(w.message) for w in found], model
+
+
+def test_single_rows_in_the_order_of_their_labels_warn_once():
+    found, model = learnt_one_by_one(np.repeat(SORTED, 3))
+    assert len(found) == 1
+    assert "learnt last will win" in found[0]
+    assert "_runs" not in vars(pickle.loads(pickle.dumps(model)))
+
+
+def test_single_rows_in_another_order_do_not_warn():
+    rng = np.random.default_rng(0)
+    assert learnt_one_by_one(rng.permutation(SORTED))[0] == []
+    # in turn, alone and in pairs
+    both = np.array([np.flatnonzero(LABELS == label)[:50] for label in np.unique(LABELS)[:2]])
+    assert learnt_one_by_one(np.tile(both.T.ravel(), 60))[0] == []
+    pairs = np.repeat(both.T, 2, axis=1).ravel()
+    assert learnt_one_by_one(np.tile(pairs, 30))[0] == []
