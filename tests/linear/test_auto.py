@@ -27,17 +27,9 @@ def assert_same_state(one, two):
         np.testing.assert_array_equal(array, other_arrays[name], err_msg=name)
 
 
-# every pair of choices; the other four, which add triples only, are slow
-@pytest.mark.parametrize(
-    ("K", "scales", "weighted"),
-    [
-        *[(2, False, False), (2, True, True), (3, True, False), (3, False, True)],
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in [(2, True, False), (2, False, True), (3, False, False), (3, True, True)]
-        ),
-    ],
-)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("scales", [False, True])
 def test_competition_follows_the_equations(K, scales, weighted):
     X, y = make_problem(1050, K=K, scales=scales, seed=3)
     weight = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], 1050) if weighted else None
