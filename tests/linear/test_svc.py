@@ -187,3 +187,15 @@ def test_verbose_prints_epochs(capsys):
     X, y = text(100)
     osvm.LinearSVC(verbose=1).fit(X, y)
     assert "epoch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("options", "advice"), [
+    ({"max_iter": 1}, "raise max_iter"),
+    ({"C": 1e6, "tol": 1e-14, "max_iter": 10**5}, "rounding allows no smaller one"),
+])  # fmt: skip
+def test_the_warning_says_what_helps(options, advice):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 30)
+    X = rng.normal(size=(60, 4)) + 5.0 * y[:, None]
+    with pytest.warns(UserWarning, match=advice):
+        osvm.LinearSVC(loss="hinge", random_state=0, **options).fit(X, y)
