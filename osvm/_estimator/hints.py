@@ -21,10 +21,11 @@ PARTS = {"schedule": "osvm.schedules", "loss": "osvm.losses", "kernel": "osvm.ke
 # Words of others: the parameters that may stand for them, and what there is elsewhere.
 _FIXED_SET = "osvm.LinearSVC and osvm.SVC solve a fixed set"
 _WORDS: dict[str, tuple[tuple[str, ...], str]] = {
-    "alpha": (("reg", "C"), ""),
-    "lambda_": (("reg", "C"), ""),
+    "alpha": (("reg", "C", "nu"), ""),
+    "lambda_": (("reg", "C", "nu"), ""),
     "reg": (("C",), "C = 1 / (reg n)"),
-    "C": (("reg",), "reg = 1 / (C n)"),
+    "C": (("reg", "nu"), ""),
+    "shrinking": ((), "the solver works on small sets of rows and has no such choice"),
     "max_iter": (("epochs",), ""),
     "n_iter": (("epochs", "max_iter"), ""),
     "epochs": (("max_iter",), ""),

@@ -273,9 +273,12 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
         if solver.converged.all():
             return
         worst = float(np.max(solver.dual_gap_ / np.maximum(solver.objective_, 1e-300)))
+        advice = "raise max_iter"
+        if solver.n_epochs[~solver.converged].max() < self.max_iter:
+            advice = "rounding allows no smaller one; scale the columns, lower C"
         warnings.warn(
             f"the relative duality gap is {worst:.2g} after {self.n_iter_} passes, above "
-            f"tol={self.tol:g}: raise max_iter, or accept the gap (dual_gap_)",
+            f"tol={self.tol:g}: {advice}, or accept the gap (dual_gap_)",
             convergence_warning(),
             stacklevel=3,
         )

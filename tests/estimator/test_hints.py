@@ -22,6 +22,8 @@ LINEAR = [
     ("cls", "word", "hint"),
     [
         (osvm.LinearClassifier, "alpha", "use reg or C"),
+        (osvm.OneClassSVM, "C", "use nu"),
+        (osvm.SVC, "shrinking", "no such choice"),
         (osvm.LinearClassifier, "max_iter", "use epochs"),
         (osvm.LinearClassifier, "solver", "osvm.LinearSVC"),
         (osvm.LinearClassifier, "dual", "osvm.LinearSVC"),

@@ -196,3 +196,15 @@ def test_weights_beyond_the_range_of_numbers_are_refused(options):
         osvm.LinearSVC(**options).fit(X, y, sample_weight=np.full(6, 1e307))
     with pytest.raises(ValueError, match="less than 1e300"):
         osvm.LinearSVC(C=1e308, **options).fit(X, y)
+
+
+@pytest.mark.parametrize(("options", "advice"), [
+    ({"max_iter": 1}, "raise max_iter"),
+    ({"C": 1e6, "tol": 1e-14, "max_iter": 10**5}, "rounding allows no smaller one"),
+])  # fmt: skip
+def test_the_warning_says_what_helps(options, advice):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 30)
+    X = rng.normal(size=(60, 4)) + 5.0 * y[:, None]
+    with pytest.warns(UserWarning, match=advice):
+        osvm.LinearSVC(loss="hinge", random_state=0, **options).fit(X, y)
