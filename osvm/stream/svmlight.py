@@ -133,7 +133,7 @@ class SvmlightReader(ParsedReader):
 
     def _survey_quickly(self) -> tuple[int, int]:
         lines: LineSource = self.lines
-        room = np.empty(1 << 16)
+        room = np.empty(0)
         smallest, largest, count = -1, -1, 0
         labels: np.ndarray = np.empty(0)
         while True:
@@ -144,6 +144,8 @@ class SvmlightReader(ParsedReader):
                 lines.discard_line()
                 continue
             self._skip_mark()
+            if len(room) < (lines.stop - lines.start) // 2:  # a row takes two bytes at least
+                room = np.empty((lines.stop - lines.start) // 2)
             first, last, rows, n_lines = survey(lines.buffer, lines.start, lines.stop, room)
             lines.start = lines.stop
             if first >= 0:
@@ -151,7 +153,7 @@ class SvmlightReader(ParsedReader):
             largest = max(largest, last)
             count += n_lines
             if len(labels) < MAX_LABELS:
-                labels = np.union1d(labels, room[: min(rows, len(room))])
+                labels = np.union1d(labels, room[:rows])
         self.labels, self.n_lines = labels, count
         return smallest, largest
 

@@ -309,3 +309,10 @@ def test_a_survey_counts_no_label_of_malformed_lines():
     room = np.full(8, 77.0)
     assert survey(text + bytes(32), 0, len(text), room)[2:] == (2, 5)
     assert room.tolist() == [2.0, 5.0, *[77.0] * 6]
+
+
+def test_a_survey_finds_labels_behind_many_short_rows(tmp_path):
+    """It once looked at the first 65,536 rows of every megabyte."""
+    path = tmp_path / "a.svm"
+    path.write_bytes(b"0 1:1\n1 2:1\n" * 40_000 + b"2\n" * 100_000 + b"3")
+    assert SvmlightReader(path).labels.tolist() == [0.0, 1.0, 2.0, 3.0]
