@@ -43,8 +43,9 @@ cdef extern from "../_c/simd.h" nogil:
 
 cdef enum:
     FEW = 128           # entries of a dict that fit on the stack
-    PAIR_EVERY = 131    # examples from one look at two neighboring labels to the next; a prime,
-                        # so that labels in a cycle are not always met at the same place
+    # Examples from one look at two neighboring labels to the next; a prime, so that labels in a
+    # cycle are not always met at the same place.
+    PAIR_EVERY = 131
 
 # Parameters that must be False or None for the fast path.
 cdef tuple UNUSUAL = ("class_weight", "normalize", "probability", "record", "verbose")

@@ -114,7 +114,7 @@ def test_single_rows_in_another_order_do_not_warn():
     rng = np.random.default_rng(0)
     assert learnt_one_by_one(rng.permutation(SORTED))[0] == []
     # in turn, alone and in pairs
-    both = np.array([np.flatnonzero(LABELS == label)[:50] for label in np.unique(LABELS)[:2]])
+    both = np.array([np.flatnonzero(label == LABELS)[:50] for label in np.unique(LABELS)[:2]])
     assert learnt_one_by_one(np.tile(both.T.ravel(), 60))[0] == []
     pairs = np.repeat(both.T, 2, axis=1).ravel()
     assert learnt_one_by_one(np.tile(pairs, 30))[0] == []
