@@ -60,7 +60,8 @@ class MultilabelClassifier(ClassifierMixin, PlanParams, OnlineEstimator):
         your own.
     reg, C, schedule, eta0, project, average, batch_size, normalize, scale, fit_intercept, \
 epochs, tol, shuffle, random_state, probability
-        As in `LinearClassifier`, for the model of each label.
+        As in `LinearClassifier`, for the model of each label; the schedule is "bottou" by
+        default, and "auto" stands for it too.
     class_weight : None or "balanced"
         "balanced" gives the rows with and those without a label the same weight in all.
 
@@ -74,6 +75,8 @@ epochs, tol, shuffle, random_state, probability
         Examples seen.
     n_iter_ : int
         Passes that the last `fit` made, of the label that needed most.
+    schedule_ : Schedule
+        What the labels learn with.
 
     Examples
     --------
@@ -484,6 +487,14 @@ epochs, tol, shuffle, random_state, probability
             if self._joined is not None:
                 return self._joined.coef
             return np.vstack([np.atleast_2d(model.coef_) for model in self._models])
+
+    @property
+    def schedule_(self) -> Any:
+        """The schedule that the labels learn with."""
+        with self._lock:
+            self._need("schedule_")
+            plans = self._joined.plans if self._joined is not None else []
+            return plans[0].schedule if plans else self._models[0].schedule_
 
     @property
     def intercept_(self) -> Array:

@@ -334,3 +334,12 @@ def test_reuters():
     f1 = 2 * (found & wanted).sum() / (found.sum() + wanted.sum())
     print(f"micro F1 {f1:.4f}")
     assert f1 > 0.84  # LinearSVC: 0.846
+
+
+def test_the_schedule_that_ran_is_named():
+    for given, name in ((None, "bottou"), ("auto", "bottou"), ("adaptive", "adaptive")):
+        words = {} if given is None else {"schedule": given}
+        model = osvm.MultilabelClassifier(random_state=0, epochs=1, **words).fit(X, SETS)
+        assert model.schedule_.name == name
+    with pytest.raises(AttributeError, match="fitted"):
+        _ = osvm.MultilabelClassifier().schedule_
