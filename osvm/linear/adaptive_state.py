@@ -150,6 +150,10 @@ class AdaptiveLearner(AdaptiveLoop):
     def fits_intercept(self) -> bool:
         return self._options.get("fit_intercept", False)
 
+    def begin_sizes(self, size: float) -> None:
+        """Let no feature be smaller than this, before the first example."""
+        self.cells[:, : -self.offsets.size] = 1.0 / size
+
     def set_weights(self, weights: Array, offsets: Array) -> None:
         """Put these in the place of the only setting's, (n_out, n_features) and n_out.
 

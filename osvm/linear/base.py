@@ -27,7 +27,7 @@ from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import OneExample
 from osvm.linear.plan import Plan, is_chosen, resolve_epochs
-from osvm.linear.scaling import ScaledRows, Scaling, decide, scaled
+from osvm.linear.scaling import ScaledRows, Scaling, common_size, decide, scaled
 from osvm.linear.scores import Platt, score_csr
 from osvm.linear.state import PLAN_PARAMS, LinearState
 from osvm.linear.training import (
@@ -149,12 +149,10 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         few = may_be_few and are_few(source)
         centers = not source.sparse and self.scale is None and self._may_center(source)
         centers = centers and warm is None and (auto is not None or is_chosen(plan))
-        if centers:
-            moved = Scaling.around_zero(source, few)
-            if moved is not None:
-                source = scaled(source, moved, fresh=True)
-                data = replace(data, X=source)
-                few = may_be_few and are_few(source)
+        if centers and (moved := Scaling.around_zero(source, few)) is not None:
+            source = scaled(source, moved, fresh=True)
+            data = replace(data, X=source)
+            few = may_be_few and are_few(source)
         if few:
             n_epochs, alive = 1, 1
         may_stop = auto is not None and self.epochs is None
@@ -162,6 +160,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             plan, intercept = with_first_step(plan, data, n_epochs, *shape)
             learner = plan.learner(source.n_features, *shape, alive=alive)
             learner.intercept[:] = intercept
+            if plan.error_kind == "absolute":
+                _begin_sizes(learner, plan, source)
         if auto is not None:
             learner.decay = 1.0  # all errors of the first epoch count
         platt = self._new_platt(shape[0]) if getattr(self, "probability", False) else None
@@ -266,6 +266,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         n = data.X.n_rows
         if n > 1 and learner.seen == 0 and not data.X.sparse:
             warn_if_off_center(data.X, stacklevel=5)
+        if learner.seen == 0 and plan.error_kind == "absolute":
+            _begin_sizes(learner, plan, data.X)
         record = self._new_record(n) if self.record else None
         if self.verbose and self.__dict__.get("_progress") is None:
             self._progress = make_progress(self.verbose, start=int(learner.seen))
@@ -434,3 +436,10 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
 
     def _shown_coef(self, coef: Array) -> Any:
         return sp.csr_matrix(coef) if self.__dict__.get("_sparse_coef") else coef
+
+
+def _begin_sizes(learner: Any, plan: Plan, X: Any) -> None:
+    """Before numbers are learnt in units of each feature: sizes that few values do not tell."""
+    size = common_size(X) if is_chosen(plan) else 0.0
+    if size > 0.0:
+        learner.begin_sizes(size)

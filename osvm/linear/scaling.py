@@ -41,6 +41,7 @@ __all__ = [
     "FIXED",
     "ScaledRows",
     "Scaling",
+    "common_size",
     "decide",
     "far_columns",
     "first_sq_norm",
@@ -56,6 +57,8 @@ FIXED = ("std", "maxabs")  # what needs all rows before the first step
 CENTER = "center"  # what a fit does by itself
 _ARRAYS = ("column_factors", "column_center")  # in model files
 _BLOCK_VALUES = 1 << 17
+# Rows that tell how often columns come, at least and at most; values of a column that are few.
+_FEWEST_ROWS, _COUNTED_ROWS, _SELDOM = 200, 4096, 20
 _MOST_DEVIATIONS = 10.0  # of a mean
 _FAR = 3.0  # deviations of a mean, for a column to be far from 0,
 _VARIES = 1e-9  # and its deviation, as a share of the mean, to be more than rounding
@@ -214,6 +217,22 @@ def far_columns(X: Any, most: float = _FAR) -> tuple[Array, Array, Array, Array]
         top, mean, deviation = column_moments(X)
     columns = columns[_are_far(mean, deviation, most)[columns]]
     return columns, top[columns], mean[columns], deviation[columns]
+
+
+def common_size(X: Any) -> float:
+    """The size of the values of sparse rows whose columns come seldom; 0 for other rows.
+
+    The largest of two or three values does not tell the size of a column: a weight in its
+    units would answer for the next value, ten times as large, with ten times what was learnt.
+    """
+    if not X.sparse or X.n_rows < _FEWEST_ROWS:
+        return 0.0
+    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _COUNTED_ROWS)).astype(np.int64)
+    part, squares = take(X, rows)
+    count = part.mean_count * part.n_rows
+    if not 0.0 < count < _SELDOM * part.n_features:
+        return 0.0
+    return float(np.sqrt(squares.sum() / count))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from reference_adaptive import Adaptive
 
 import osvm
@@ -116,3 +117,25 @@ def test_few_rows_are_learnt(n, mean):
 def test_auto_is_no_plan():
     with pytest.raises(ValueError, match="stands for another"):
         osvm.linear.plan.Plan(osvm.losses.get("squared"), Auto(), 0.0, error_kind="absolute")
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-4])
+@pytest.mark.parametrize("way", ["fit", "partial_fit"])
+def test_columns_that_come_seldom_do_not_blow_up_answers(way, unit):
+    """The largest of two values is no unit for a column: R2 was -40."""
+    rng = np.random.default_rng(0)
+    X = sp.random(1200, 20_000, 0.002, format="csr", random_state=0)
+    y = X @ rng.normal(size=20_000) + 3.0
+    model = osvm.LinearRegressor(random_state=0)
+    getattr(model, way)(unit * X[:900], y[:900])
+    assert model.score(unit * X[900:], y[900:]) > -0.05
+    assert model.score(unit * X[:900], y[:900]) > 0.1
+
+
+def test_columns_of_other_units_that_come_often_keep_their_own_size():
+    rng = np.random.default_rng(0)
+    units = 10.0 ** rng.uniform(-3.0, 3.0, 40)
+    X = (sp.random(900, 40, 0.2, format="csr", random_state=0) @ sp.diags(units)).tocsr()
+    y = X @ (rng.normal(size=40) / units)
+    model = osvm.LinearRegressor(random_state=0).fit(X[:700], y[:700])
+    assert model.score(X[700:], y[700:]) > 0.95
