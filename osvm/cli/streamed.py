@@ -82,7 +82,7 @@ class StreamedRun:
         loss = (self._totals() or (0.0, 0.0))[0]
         report = Report(arguments, self.counted, start=checkpoint.n_seen, loss=loss)
         report.table = report.table and "first_pass" not in self.extra
-        self.epoch = checkpoint.epoch
+        self.epoch = min(checkpoint.epoch, self.epochs - 1)  # a run that has ended says it again
         for batch in checkpoint.stream(self.reader, epochs=self.epochs):
             if checkpoint.epoch != self.epoch:
                 self._end_pass(report, checkpoint.n_seen)

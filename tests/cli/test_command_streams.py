@@ -114,6 +114,8 @@ def test_a_resumed_run_reports_the_whole_of_it(folder):
     for name in set(whole) - changing:
         assert resumed[name] == whole[name], name
     assert path.read_bytes() == expected
+    again = json.loads(command("train", *flags, "-m", path, "--resume")[0])
+    assert again["held_out_rows"] == whole["held_out_rows"]  # there was nothing left to learn
 
 
 def test_threads_give_the_same_file(folder):

@@ -231,10 +231,10 @@ def test_labels_that_only_some_parts_know():
 
 
 def test_models_of_one_kind_that_chose_otherwise():
-    """Few rows of many columns take "bottou": all parts are merged as plain weights then."""
-    wide = sp.random(300, 4000, 0.01, format="csr", random_state=0)
-    y = (np.asarray(wide.sum(axis=1)).ravel() > 20).astype(int)
-    few = osvm.LinearClassifier(epochs=2, random_state=0).fit(wide[:40], y[:40])
+    """Many columns to a row take "bottou": all parts are merged as plain weights then."""
+    wide = sp.random(1500, 30_000, 0.002, format="csr", random_state=0)
+    y = (np.asarray(wide.sum(axis=1)).ravel() > 30).astype(int)
+    few = osvm.LinearClassifier(epochs=2, random_state=0).fit(wide[:550], y[:550])
     many = osvm.LinearClassifier(epochs=2, random_state=0).fit(wide, y)
     assert {few._plan.schedule.name, many._plan.schedule.name} == {"auto", "bottou"}
     assert osvm.merge([few, many])._plan.schedule.name == "bottou"

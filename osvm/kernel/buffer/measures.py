@@ -138,9 +138,11 @@ def _unequal_columns(rows: Any) -> str:
 
 def _lost_distances(gamma: float, rows: Any) -> str:
     """Rows so far from the origin that rounding is larger than their distances."""
-    squares = rows.multiply(rows) if hasattr(rows, "indptr") else np.square(rows, dtype=np.float64)
-    norm = float(np.median(np.asarray(squares.sum(axis=1), dtype=np.float64)))
-    if not gamma * norm * np.finfo(rows.dtype).eps > LOST:
+    wide = rows.astype(np.float64)
+    with np.errstate(over="ignore"):
+        squares = wide.multiply(wide) if hasattr(wide, "indptr") else np.square(wide)
+        norm = float(np.median(np.asarray(squares.sum(axis=1))))
+    if not gamma * norm * float(np.finfo(rows.dtype).eps) > LOST:
         return ""
     return (
         f"rows of X are so far from the origin (a norm of {math.sqrt(norm):.3g}) that their "
