@@ -1,6 +1,6 @@
 """Kernels k(x, z) on dense and sparse rows.
 
-Values come from `osvm._parts.kernel_blocks`, as in every kernel machine, with the
+Values come from `osvm._parts.compiled`, as in every kernel machine, with the
 arithmetic of `osvm/core/kernel.pxd`.
 
 Invariants
@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osvm._input.convert import check_csr, to_csr
-from osvm._parts.compiled import KernelSpec
-from osvm._parts.kernel_blocks import FixedRows
+from osvm._parts.compiled import FixedRows, KernelSpec
 from osvm._parts.registry import Part, Registry, check_number
 
 __all__ = [

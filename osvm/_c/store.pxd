@@ -1,7 +1,7 @@
 # Rows that a kernel machine keeps, and columns of a block of kernel values.
 #
 # A tile that was loaded is released before it is loaded again: its feature map is zero
-# between blocks.  Kernel values come from kernel_blocks.pyx.
+# between blocks.  Kernel values come from blocks.pxd.
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free, realloc

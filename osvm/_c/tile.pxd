@@ -1,6 +1,6 @@
 # Loading a tile: copies of rows, laid out for products, with their norms and k(x, x).
 #
-# Pieces of tile_load_rows and tile_load_slots (kernel_blocks.pyx).  Norms are right also with
+# Pieces of tile_load_rows and tile_load_slots (blocks.pxd).  Norms are right also with
 # repeated columns, and summed in double.
 from libc.math cimport NAN
 from libc.stddef cimport size_t

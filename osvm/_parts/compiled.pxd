@@ -1,6 +1,8 @@
 # The compiled side of osvm.losses, osvm.schedules and osvm.kernels: one object per
 # part, which owns the C struct that a loop reads and whatever the struct points at.
 # A loop takes the address of the struct and keeps the object alive meanwhile.
+from osvm._c.structs cimport RowSet
+from osvm._input.rows cimport RowSource
 from osvm.core.typedefs cimport Kernel, Loss, Step
 
 
@@ -23,3 +25,10 @@ cdef class KernelSpec:
     cdef readonly Py_ssize_t n_features
     cdef dict _errors               # thread -> exception stored by a Python kernel
     cpdef raise_error(self)
+
+
+cdef class FixedRows:
+    cdef RowSet set
+    cdef KernelSpec spec
+    cdef RowSource source           # rows that are not copied
+    cdef object order

@@ -8,7 +8,7 @@ from libc.string cimport memcpy
 from osvm._c.engine cimport (
     columns_combine, columns_fetch, columns_free, columns_gram, columns_init, columns_touch,
 )
-from osvm._parts.kernel_blocks cimport FixedRows
+from osvm._parts.compiled cimport FixedRows
 from osvm.core.typedefs cimport STATUS_CALLBACK, STATUS_OK
 
 import numpy as np
