@@ -149,6 +149,10 @@ cdef class RowSource:
         self.rows.row_scale = <const double *> b.buf
         self.largest = largest
 
+    def array(self):
+        """Dense rows, as the array that they lie in; without the factors of `set_row_scale`."""
+        return <object> self._buffers[0].obj
+
     @property
     def mean_count(self):
         """Stored values per row."""

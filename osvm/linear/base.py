@@ -42,7 +42,7 @@ from osvm.linear.training import (
     train,
     visiting_order,
 )
-from osvm.losses import Hinge
+from osvm.losses import Hinge, Squared
 from osvm.schedules import OF_RARE, Auto, Schedule
 
 Array = npt.NDArray[Any]
@@ -144,17 +144,16 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
         alive = None if auto is None else competing(data.targets, data.weight, source.n_features)
         n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
-        hinge = auto is not None and plan.loss.name == Hinge.name
-        may_be_few = hinge and warm is None and self._asks_for_no_passes()
-        few = may_be_few and are_few(source)
+        may_be_few = warm is None and self._may_be_solved(plan)
+        few = may_be_few and are_few(source, auto is None)
         centers = not source.sparse and self.scale is None and self._may_center(source)
         centers = centers and warm is None and (auto is not None or is_chosen(plan))
         if centers and (moved := Scaling.around_zero(source, few)) is not None:
             source = scaled(source, moved, fresh=True)
             data = replace(data, X=source)
-            few = may_be_few and are_few(source)
+            few = may_be_few and are_few(source, auto is None)
         if few:
-            n_epochs, alive = 1, 1
+            n_epochs, alive = 1, alive and 1
         may_stop = auto is not None and self.epochs is None
         if warm is None:
             plan, intercept = with_first_step(plan, data, n_epochs, *shape)
@@ -186,7 +185,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         try:
             objectives = train(learner, plan, data, passes, watch)
             if few:
-                solve_few(learner, data, int(rng.integers(2**31)), platt)
+                solve_few(learner, data, auto is None, int(rng.integers(2**31)), platt)
         except KeyboardInterrupt as error:
             interrupt = error  # what has been learnt so far is a usable model
         if auto is not None:
@@ -219,10 +218,14 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             learner, plan, data, on_the_way=figure / (learner.seen - before), stacklevel=4
         )
 
-    def _asks_for_no_passes(self) -> bool:
-        """Whether nothing was asked for that counts, follows or normalizes the passes."""
+    def _may_be_solved(self, plan: Plan) -> bool:
+        """Whether few rows may be solved: nothing counts, follows or normalizes the passes."""
         followed = self.callback is not None or hasattr(self, "_skl_callbacks")
-        return self.epochs is None and not followed and not self.normalize
+        if self.epochs is not None or followed or self.normalize:
+            return False
+        if isinstance(plan.schedule, Auto):
+            return plan.loss.name == Hinge.name
+        return plan.loss.name == Squared.name and is_chosen(plan)
 
     def _moment(self, X: Any, source: Any, *parts: Any) -> dict[str, Any]:
         """Fitted attributes in the middle of a fit, with copies of what goes on changing."""

@@ -1,11 +1,16 @@
 """Few rows: `fit` of `Auto` takes the weights of a proven optimum, not those of many passes.
 
-With some hundred rows the errors of one pass do not tell settings apart, and the optimum of a
-regularized problem costs less than the passes: the squared hinge with C = 1, as
+Classes: with some hundred rows the errors of one pass do not tell settings apart, and the
+optimum of a regularized problem costs less than the passes: the squared hinge with C = 1, as
 `osvm.LinearSVC` solves it (`osvm/linear/dual.py`).  One pass with the first setting goes
 before, so that the model can learn on in a stream.
 
 Rows whose columns differ much in size stay with the passes, whose rates adapt to them.
+
+Numbers: with fewer than five rows to a column, passes end at weights that repeat the training
+rows and answer for others with noise.  Ridge regression on standardized columns does not; how
+much it shrinks is what errs least on each row when it is left out, and a constant is among the
+choices.  Allen (1974) has the errors of all rows from one solution.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from osvm._input.rows import RowSource
 from osvm._input.scan import largest_magnitude
@@ -22,19 +28,27 @@ from osvm.linear.scaling import take
 
 __all__ = ["are_few", "solve_few", "suit_one_step"]
 
+Array = npt.NDArray[Any]
+
 MOST_ROWS = 500
 MOST_VALUES = 200_000  # of dense rows
 MOST_RATIO = 100.0  # of the columns' largest values
 LARGEST = 1e6  # of them all
 _LOOKED_AT_ROWS, _ALIKE = 64, 3.0  # times the median of their squared norms
 _TOL, _MOST_EPOCHS = 1e-3, 300
+ROWS_PER_COLUMN = 5  # of numbers: with more, passes do not fit the noise
+MOST_NUMBERS = 2**21  # of dense rows that are copied to be standardized
+_SHRINKAGES = np.geomspace(1e-4, 1e3, 15)  # of the mean squared norm of a row's share
 _VISITS = 2000  # from which the sigmoids of `probability` are learnt
 
 
-def are_few(X: Any) -> bool:
-    """Whether these rows are few, and columns alike."""
+def are_few(X: Any, numbers: bool = False) -> bool:
+    """Whether these rows are few, and columns alike; `numbers`: few beside their columns."""
     if X.n_rows > MOST_ROWS:
         return False
+    if numbers:
+        small = X.n_rows * X.n_features <= MOST_NUMBERS
+        return small and not X.sparse and 1 < X.n_rows < ROWS_PER_COLUMN * X.n_features
     X = _rows(X)
     if largest_magnitude(X) > LARGEST:
         return False
@@ -66,8 +80,51 @@ def _rows(X: Any) -> RowSource:
     return X if isinstance(X, RowSource) else take(X, np.arange(X.n_rows), renumber=False)[0]
 
 
-def solve_few(learner: Any, data: Any, seed: int, platt: Any = None) -> None:
+def left_out_ridge(X: Array, y: Array, weight: Array, offset: bool) -> tuple[Array, float]:
+    """Weights and offset of ridge regression that err least on rows that are left out."""
+    weight = weight / weight.sum()
+    center, mean = (weight @ X, float(weight @ y)) if offset else (np.zeros(X.shape[1]), 0.0)
+    Z = X - center
+    size = np.sqrt(weight @ np.square(Z))
+    size[~(size > 0.0)] = 1.0
+    root = np.sqrt(weight)[:, None]
+    Z *= root / size
+    rest = root[:, 0] * (y - mean)
+    values, U = np.linalg.eigh(Z @ Z.T)
+    values = np.maximum(values, 0.0)
+    in_offset = weight if offset else 0.0 * weight
+    along, squares = U.T @ rest, np.square(U)
+    least, solution = float(np.square(rest / (1.0 - in_offset)).sum()), None
+    for shrinkage in _SHRINKAGES * X.shape[1] / len(X):
+        kept = values / (values + shrinkage)
+        own = np.minimum(squares @ kept + in_offset, 1.0 - 1e-12)
+        error = float(np.square((rest - U @ (kept * along)) / (1.0 - own)).sum())
+        if error < least:
+            least, solution = error, along / (values + shrinkage)
+    if solution is None:
+        return np.zeros(X.shape[1]), mean
+    w = (U @ solution) @ Z / size
+    return w, mean - float(center @ w)
+
+
+def _solve_numbers(learner: Any, data: Any) -> None:
+    """Put the weights of `left_out_ridge` in the place of the learner's."""
+    weight = np.ones(data.X.n_rows) if data.weight is None else data.weight
+    X = np.asarray(_rows(data.X).array(), np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            w, b = left_out_ridge(X, data.targets, weight, learner.fits_intercept)
+        except np.linalg.LinAlgError:
+            return
+    if np.isfinite(w).all() and np.isfinite(b):
+        learner.set_weights(w[None, :], np.array([b]))
+
+
+def solve_few(learner: Any, data: Any, numbers: bool, seed: int, platt: Any = None) -> None:
     """Put the optimum in the place of the learner's weights, and learn its sigmoids."""
+    if numbers:
+        _solve_numbers(learner, data)
+        return
     X = _rows(data.X)
     solver = DualSolver(
         learner.n_features,

@@ -40,7 +40,8 @@ class LinearRegressor(RegressorMixin, OneScore):
         example, however large the row.
     epochs : int, optional
         Passes over the data in `fit`; 5 by default, with "auto" up to 100 where there are fewer
-        than 800 rows.
+        than 800 rows.  At most 500 dense rows, fewer than five to a column, are solved instead:
+        ridge regression, shrunk as suits rows that are left out.
     tol, shuffle, random_state, warm_start, n_jobs, verbose, record, callback
         As for :class:`LinearClassifier`.
 

@@ -102,13 +102,13 @@ def test_a_target_far_off_is_named():
 @pytest.mark.parametrize("n", [8, 20, 50])
 @pytest.mark.parametrize("mean", [0.0, 100.0])
 def test_few_rows_are_learnt(n, mean):
-    """They are passed over more often, unless `epochs` says how often."""
+    """They are passed over more often, or solved, unless `epochs` says how often."""
     for seed in range(5):
         rng = np.random.default_rng(seed)
         A = rng.normal(size=(n + 200, 3))
         y = A @ [1.0, -2.0, 0.5] + 0.1 * rng.normal(size=len(A)) + mean
         model = osvm.LinearRegressor(random_state=seed).fit(A[:n], y[:n])
-        assert model.n_iter_ == min(100, 4000 // n)
+        assert model.n_iter_ == (1 if n < 5 * 3 else min(100, 4000 // n))
         assert model.score(A[n:], y[n:]) > 0.9
     assert osvm.LinearRegressor(epochs=3).fit(X, Y).n_iter_ == 3
     assert osvm.LinearRegressor(schedule="bottou").fit(X[:50], Y[:50]).n_iter_ == 5

@@ -1,0 +1,77 @@
+"""Few rows beside their columns: numbers by ridge regression, judged by rows left out."""
+
+import numpy as np
+import pytest
+
+import osvm
+from osvm.linear.few_rows import _SHRINKAGES, left_out_ridge
+
+
+def naive_ridge(X, y, weight, offset):
+    """Every shrinkage, every row left out in turn; columns are standardized once, by all rows."""
+    weight = weight / weight.sum()
+    center = weight @ X if offset else np.zeros(X.shape[1])
+    size = np.sqrt(weight @ (X - center) ** 2)
+    Z = (X - center) / size
+
+    def solve(rows, shrinkage):
+        A = np.hstack([Z[rows], np.ones((len(rows), 1))]) if offset else Z[rows]
+        D = np.diag(weight[rows])
+        penalty = shrinkage * np.eye(A.shape[1])
+        if offset:
+            penalty[-1, -1] = 0.0
+        u = np.linalg.solve(A.T @ D @ A + penalty, A.T @ D @ y[rows])
+        return (u[:-1], u[-1]) if offset else (u, 0.0)
+
+    n = len(y)
+    best, chosen = np.inf, None
+    for shrinkage in [1e12, *_SHRINKAGES * X.shape[1] / n]:  # the first is a constant
+        error = 0.0
+        for i in range(n):
+            w, b = solve(np.delete(np.arange(n), i), shrinkage)
+            error += weight[i] * (y[i] - Z[i] @ w - b) ** 2
+        if error < best * (1 - 1e-9):
+            best, chosen = error, shrinkage
+    w, b = solve(np.arange(n), chosen)
+    return w / size, b - center @ (w / size)
+
+
+@pytest.mark.parametrize("offset", [True, False])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("n", "d"), [(12, 5), (9, 14)])
+def test_rows_left_out_choose_the_shrinkage(n, d, weighted, offset):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, d)) * np.geomspace(0.1, 100.0, d) + 3.0 * offset
+    y = X @ (rng.normal(size=d) / np.geomspace(0.1, 100.0, d)) + rng.normal(size=n)
+    weight = rng.uniform(0.5, 2.0, n) if weighted else np.ones(n)
+    w, b = left_out_ridge(X, y, weight, offset)
+    naive_w, naive_b = naive_ridge(X, y, weight, offset)
+    np.testing.assert_allclose(w, naive_w, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(b, naive_b, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("far", [0.0, 1e4])
+def test_more_columns_than_rows(dtype, far):
+    """Passes ended at R2 = -1 on noise and at -3.8 where few columns count."""
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(400, 1000)) + far).astype(dtype)
+    w = rng.normal(size=1000) * (rng.random(1000) < 0.05)
+    y = X.astype(float) @ w
+    y -= y.mean()
+    model = osvm.LinearRegressor(random_state=0).fit(X[:300], y[:300])
+    assert model.score(X[300:], y[300:]) > 0.1
+    noise = osvm.LinearRegressor(random_state=0)
+    noise.fit(X[:100], rng.normal(size=100))
+    assert noise.score(X[100:], rng.normal(size=300)) > -0.2
+    model.partial_fit(X[300:], y[300:])  # goes on from there
+    assert model.t_ == 400
+    assert model.score(X, y) > 0.1
+
+
+def test_epochs_ask_for_passes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 60))
+    y = X[:, 0]
+    assert osvm.LinearRegressor(random_state=0).fit(X, y).n_iter_ == 1
+    assert osvm.LinearRegressor(epochs=7, random_state=0).fit(X, y).n_iter_ == 7
