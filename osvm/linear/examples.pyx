@@ -177,7 +177,7 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
     largest : float
         Bound of the magnitudes after that, where it is known.
     center : float64 array, optional
-        With `factors`, for dense rows: subtracted before.
+        With `factors`: subtracted before.  Rows are dense then.
 
     Returns
     -------
@@ -224,8 +224,10 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
         times = &by_column[0]
     if center is not None:
         middle = center
-        if X.sparse or times == NULL or middle.shape[0] != X.rows.n_features:
-            raise ValueError("a center is for dense rows with factors, and of all columns")
+        if times == NULL or middle.shape[0] != X.rows.n_features:
+            raise ValueError("a center is for rows with factors, and of all columns")
+        if X.sparse:
+            return take_filled(X, rows, factors, center, largest)
         moved = &middle[0]
     ends, sq_norms = np.zeros(m + 1, np.int64), np.zeros(m)
     ends_view, squares = ends, sq_norms
@@ -282,6 +284,28 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
         largest = X.largest
     taken.largest = largest if largest >= 0.0 else largest_magnitude(taken)
     return taken, sq_norms
+
+
+cdef take_filled(RowSource X, const int64_t[::1] rows, factors, center, double largest):
+    """`take_rows` of sparse rows around a center: dense ones, as zeros are no zeros there."""
+    cdef Py_ssize_t n, k
+    cdef Row row
+    cdef RowSource taken
+    cdef double[:, ::1] filled
+    values = np.tile(-np.asarray(center), (rows.shape[0], 1))
+    filled = values
+    for n in range(rows.shape[0]):
+        if not 0 <= rows[n] < X.rows.n_rows:
+            raise IndexError(f"row {rows[n]} of {X.rows.n_rows}")
+        rows_get(&X.rows, rows[n], &row)
+        for k in range(row.count):
+            filled[n, row_index(&row, k)] += row_value(&row, k)
+    values *= factors
+    if X.rows.kind in (ROW_F32_I32, ROW_F32_I64):
+        values = values.astype(np.float32)
+    taken = RowSource.dense(values)
+    taken.largest = largest if largest >= 0.0 else largest_magnitude(taken)
+    return taken, np.square(values, dtype=np.float64).sum(axis=1)
 
 
 # What is summed of a column: values other than 0, shifted by the first of them.

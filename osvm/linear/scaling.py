@@ -163,9 +163,10 @@ class ScaledRows:
 
     def __init__(self, X: RowSource, scaling: Scaling, largest: float = -1.0) -> None:
         self.X, self.scaling, self.largest = X, scaling, largest
-        self.n_rows, self.n_features, self.sparse = X.n_rows, X.n_features, X.sparse
-        self.mean_count = X.mean_count
-        self.block_rows = max(1, int(_BLOCK_VALUES / max(1.0, X.mean_count)))
+        self.n_rows, self.n_features = X.n_rows, X.n_features
+        self.sparse = X.sparse and scaling.center is None  # around a center no value is 0
+        self.mean_count = X.mean_count if self.sparse else float(X.n_features)
+        self.block_rows = max(1, int(_BLOCK_VALUES / max(1.0, self.mean_count)))
 
     def blocks(self, order: Array | None = None, start: int = 0, stop: int = -1) -> Iterator:
         """For one block after the other: where it begins, its row numbers, and the rows."""

@@ -396,3 +396,22 @@ def test_raw_units_are_learnt(kind, loss):
         raw = osvm.LinearClassifier(schedule="bottou", **params).fit(DENSE, Y)
         model = osvm.LinearClassifier(scale=kind, **params).fit(DENSE, Y)
     assert model.score(DENSE, Y) > max(0.9, raw.score(DENSE, Y) + 0.05)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("estimator", [osvm.LinearClassifier, osvm.LinearRegressor])
+def test_sparse_rows_go_to_a_model_of_dense_rows_that_are_centered(estimator, dtype):
+    """One row, many rows and a stream; they were refused with a message from inside."""
+    target = FAR_Y > 0 if estimator is osvm.LinearClassifier else FAR_Y
+    X = FAR_X.astype(dtype)
+    model = estimator(random_state=0).fit(X[:500], target[:500])
+    S = sp.csr_matrix(X)
+    np.testing.assert_allclose(model.predict(S), model.predict(X), rtol=1e-6, atol=1e-6)
+    one = model.predict_one(np.arange(X.shape[1]), X[0])
+    np.testing.assert_allclose(float(one), float(model.predict(X[:1])[0]), rtol=1e-6)
+    again = estimator(random_state=0).fit(X[:500], target[:500])
+    model.partial_fit(S[500:], target[500:])
+    again.partial_fit(X[500:], target[500:])
+    np.testing.assert_allclose(model.predict(X), again.predict(X), rtol=1e-5, atol=1e-5)
+    model.learn_one(np.arange(X.shape[1]), X[0], target[0])
+    assert model.t_ == again.t_ + 1
