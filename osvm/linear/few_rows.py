@@ -85,7 +85,9 @@ def left_out_ridge(X: Array, y: Array, weight: Array, offset: bool) -> tuple[Arr
     weight = weight / weight.sum()
     center, mean = (weight @ X, float(weight @ y)) if offset else (np.zeros(X.shape[1]), 0.0)
     Z = X - center
-    size = np.sqrt(weight @ np.square(Z))
+    size = np.abs(Z).max(axis=0)  # first, or squares of huge and of tiny values are lost
+    size[~(size > 0.0)] = 1.0
+    size *= np.sqrt(weight @ np.square(Z / size))
     size[~(size > 0.0)] = 1.0
     root = np.sqrt(weight)[:, None]
     Z *= root / size

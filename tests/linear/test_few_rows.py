@@ -69,6 +69,16 @@ def test_more_columns_than_rows(dtype, far):
     assert model.score(X, y) > 0.1
 
 
+@pytest.mark.parametrize("unit", [1e-180, 1e90])
+def test_units_do_not_matter(unit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 10))
+    y = X @ rng.normal(size=10)
+    plain = osvm.LinearRegressor(random_state=0).fit(X, y)
+    other = osvm.LinearRegressor(random_state=0).fit(X * unit, y)
+    np.testing.assert_allclose(other.predict(X * unit), plain.predict(X), rtol=1e-6, atol=1e-6)
+
+
 def test_epochs_ask_for_passes():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 60))
