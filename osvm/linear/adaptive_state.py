@@ -152,7 +152,8 @@ class AdaptiveLearner(AdaptiveLoop):
 
     def begin_sizes(self, size: float) -> None:
         """Let no feature be smaller than this, before the first example."""
-        self.cells[:, : -self.offsets.size] = 1.0 / size
+        least = 1e-15 if self.dtype == np.float32 else 1e-100  # most_inverse, adaptive_learn.pxd
+        self.cells[:, : -self.offsets.size] = 1.0 / max(size, least)
 
     def set_weights(self, weights: Array, offsets: Array) -> None:
         """Put these in the place of the only setting's, (n_out, n_features) and n_out.

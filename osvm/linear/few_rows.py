@@ -85,9 +85,7 @@ def left_out_ridge(X: Array, y: Array, weight: Array, offset: bool) -> tuple[Arr
     weight = weight / weight.sum()
     center, mean = (weight @ X, float(weight @ y)) if offset else (np.zeros(X.shape[1]), 0.0)
     Z = X - center
-    size = np.abs(Z).max(axis=0)  # first, or squares of huge and of tiny values are lost
-    size[~(size > 0.0)] = 1.0
-    size *= np.sqrt(weight @ np.square(Z / size))
+    size = np.sqrt(weight @ np.square(Z))
     size[~(size > 0.0)] = 1.0
     root = np.sqrt(weight)[:, None]
     Z *= root / size
@@ -118,7 +116,8 @@ def _solve_numbers(learner: Any, data: Any) -> None:
             w, b = left_out_ridge(X, data.targets, weight, learner.fits_intercept)
         except np.linalg.LinAlgError:
             return
-    if np.isfinite(w).all() and np.isfinite(b):
+    largest = 1e35 if learner.dtype == np.float32 else 1e150  # of weights in a learner
+    if np.abs(w).max() <= largest and np.isfinite(b):
         learner.set_weights(w[None, :], np.array([b]))
 
 

@@ -69,7 +69,7 @@ def test_more_columns_than_rows(dtype, far):
     assert model.score(X, y) > 0.1
 
 
-@pytest.mark.parametrize("unit", [1e-180, 1e90])
+@pytest.mark.parametrize("unit", [1e-90, 1e90])
 def test_units_do_not_matter(unit):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 10))
