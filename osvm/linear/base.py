@@ -22,7 +22,7 @@ from osvm._estimator.progress import make_progress
 from osvm._estimator.threads import Team, resolve_jobs, row_parts
 from osvm._input import validate
 from osvm.linear.constant import warn_if_constant, warn_if_off_center, warn_of_columns
-from osvm.linear.few_rows import are_few, solve_few
+from osvm.linear.few_rows import are_few, solve_few, take_solution
 from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import OneExample
@@ -144,15 +144,11 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
         alive = None if auto is None else competing(data.targets, data.weight, source.n_features)
         n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
-        may_be_few = warm is None and self._may_be_solved(plan)
-        few = may_be_few and are_few(source, auto is None)
-        centers = not source.sparse and self.scale is None and self._may_center(source)
-        centers = centers and warm is None and (auto is not None or is_chosen(plan))
-        if centers and (moved := Scaling.around_zero(source, few)) is not None:
-            source = scaled(source, moved, fresh=True)
-            data = replace(data, X=source)
-            few = may_be_few and are_few(source, auto is None)
-        if few:
+        centers, solution = False, None
+        if warm is None:
+            centers, data, solution = self._solved(data, plan, shape, rng)
+            source = data.X
+        if solution is not None:
             n_epochs, alive = 1, alive and 1
         may_stop = auto is not None and self.epochs is None
         if warm is None:
@@ -184,8 +180,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         interrupt = None
         try:
             objectives = train(learner, plan, data, passes, watch)
-            if few:
-                solve_few(learner, data, auto is None, int(rng.integers(2**31)), platt)
+            if solution is not None:
+                take_solution(learner, solution, data, platt)
         except KeyboardInterrupt as error:
             interrupt = error  # what has been learnt so far is a usable model
         if auto is not None:
@@ -217,6 +213,23 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         warn_if_constant(
             learner, plan, data, on_the_way=figure / (learner.seen - before), stacklevel=4
         )
+
+    def _solved(
+        self, data: Examples, plan: Plan, shape: tuple[int, Any], rng: Any
+    ) -> tuple[bool, Examples, Any]:
+        """Whether columns may be centered, the rows so, and the solution if they are few."""
+        source, numbers = data.X, not isinstance(plan.schedule, Auto)
+        may_be_few = self._may_be_solved(plan)
+        few = may_be_few and are_few(source, numbers)
+        centers = not source.sparse and self.scale is None and self._may_center(source)
+        centers = centers and (not numbers or is_chosen(plan))
+        if centers and (moved := Scaling.around_zero(source, few)) is not None:
+            data = replace(data, X=scaled(source, moved, fresh=True))
+            few = may_be_few and are_few(data.X, numbers)
+        if not few:
+            return centers, data, None
+        seed = int(rng.integers(2**31))
+        return centers, data, solve_few(data, shape, plan.fit_intercept, numbers, seed)
 
     def _may_be_solved(self, plan: Plan) -> bool:
         """Whether few rows may be solved: nothing counts, follows or normalizes the passes."""

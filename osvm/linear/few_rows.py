@@ -26,7 +26,7 @@ from osvm.linear.dual import DualSolver
 from osvm.linear.examples import column_moments
 from osvm.linear.scaling import take
 
-__all__ = ["are_few", "solve_few", "suit_one_step"]
+__all__ = ["are_few", "solve_few", "suit_one_step", "take_solution"]
 
 Array = npt.NDArray[Any]
 
@@ -107,44 +107,53 @@ def left_out_ridge(X: Array, y: Array, weight: Array, offset: bool) -> tuple[Arr
     return w, mean - float(center @ w)
 
 
-def _solve_numbers(learner: Any, data: Any) -> None:
-    """Put the weights of `left_out_ridge` in the place of the learner's."""
+def _solve_numbers(data: Any, dtype: Any, offset: bool) -> tuple[Array, Array] | None:
+    """Weights and offset of `left_out_ridge`."""
     weight = np.ones(data.X.n_rows) if data.weight is None else data.weight
     X = np.asarray(_rows(data.X).array(), np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         try:
-            w, b = left_out_ridge(X, data.targets, weight, learner.fits_intercept)
+            w, b = left_out_ridge(X, data.targets, weight, offset)
         except np.linalg.LinAlgError:
-            return
-    largest = 1e35 if learner.dtype == np.float32 else 1e150  # of weights in a learner
+            return None
+    largest = 1e35 if dtype == np.float32 else 1e150  # of weights in a learner
     if np.abs(w).max() <= largest and np.isfinite(b):
-        learner.set_weights(w[None, :], np.array([b]))
+        return w[None, :], np.array([b])
+    return None
 
 
-def solve_few(learner: Any, data: Any, numbers: bool, seed: int, platt: Any = None) -> None:
-    """Put the optimum in the place of the learner's weights, and learn its sigmoids."""
+def solve_few(
+    data: Any, shape: tuple[int, Any], offset: bool, numbers: bool, seed: int
+) -> tuple[Array, Array] | None:
+    """Weights and offsets of the optimum; None where it is not reached, for passes to learn."""
+    n_out, dtype = shape
     if numbers:
-        _solve_numbers(learner, data)
-        return
+        return _solve_numbers(data, dtype, offset)
     X = _rows(data.X)
     solver = DualSolver(
-        learner.n_features,
-        learner.n_out,
-        reg=1.0 / data.X.n_rows,
+        X.n_features,
+        n_out,
+        reg=1.0 / X.n_rows,
         loss="squared_hinge",
-        dtype=learner.dtype,
-        fit_intercept=learner.fits_intercept,
+        dtype=dtype,
+        fit_intercept=offset,
         intercept_scaling=1.0,
         seed=seed,
     )
-    solver.fit(X, data.targets, data.weight, tol=_TOL, max_epochs=_MOST_EPOCHS)
+    # With the rows themselves, columns of several sizes are solved by Newton's method.
+    rows = None if X.sparse else X.array()
+    solver.fit(X, data.targets, data.weight, tol=_TOL, max_epochs=_MOST_EPOCHS, rows=rows)
     weights = np.atleast_2d(solver.weights.array())
-    if not (np.isfinite(weights).all() and np.isfinite(solver.intercept).all()):
-        return
-    learner.set_weights(weights, solver.intercept)
+    right = solver.converged.all() and np.isfinite(weights).all()
+    return (weights, solver.intercept) if right and np.isfinite(solver.intercept).all() else None
+
+
+def take_solution(learner: Any, solution: tuple[Array, Array], data: Any, platt: Any) -> None:
+    """Put the optimum in the place of the learner's weights, and learn its sigmoids."""
+    learner.set_weights(*solution)
     if platt is not None:
         scores = np.empty((data.X.n_rows, learner.n_out))
-        learner.decide(X, scores)
+        learner.decide(_rows(data.X), scores)
         platt.state[:] = type(platt)(learner.n_out).state
         for _ in range(_VISITS // data.X.n_rows):
             platt.learn(scores, data.targets)

@@ -85,3 +85,29 @@ def test_epochs_ask_for_passes():
     y = X[:, 0]
     assert osvm.LinearRegressor(random_state=0).fit(X, y).n_iter_ == 1
     assert osvm.LinearRegressor(epochs=7, random_state=0).fit(X, y).n_iter_ == 7
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_columns_of_several_sizes_reach_the_optimum(n_classes):
+    """Coordinate ascent stopped far from it, and a fit was no better than a constant."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(300, 6)) + rng.normal(size=6)
+    X = 100.0 + Z * np.array([1.0, 3.0, 10.0, 20.0, 30.0, 40.0])
+    scores = Z @ rng.normal(size=(6, n_classes)) + rng.normal(size=(300, n_classes))
+    y = (scores - np.median(scores, axis=0)).argmax(axis=1)
+    model = osvm.LinearClassifier(random_state=0).fit(X[:200], y[:200])
+    exact = osvm.LinearSVC().fit(X[:200], y[:200])
+    assert model.score(X[200:], y[200:]) >= exact.score(X[200:], y[200:]) - 0.05
+
+
+def test_rows_that_are_not_solved_are_learnt_by_passes(monkeypatch):
+    from osvm.linear import few_rows
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6)) * np.geomspace(1.0, 90.0, 6)
+    y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)
+    monkeypatch.setattr(few_rows, "_MOST_EPOCHS", 1)
+    monkeypatch.setattr(few_rows, "_TOL", 1e-15)
+    model = osvm.LinearClassifier(random_state=0).fit(X, y)
+    assert model.n_iter_ > 1
+    assert model.score(X, y) > 0.65
