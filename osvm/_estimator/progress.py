@@ -24,6 +24,8 @@ class Progress:
     start : int
         Examples seen before, when a run goes on from a checkpoint; its average
         covers the examples since.
+    absolute : bool
+        Whether errors are absolute errors of numbers, rather than wrong answers.
     clock : callable
         Seconds; for tests.
 
@@ -48,22 +50,19 @@ class Progress:
                3    0.500000    0.000000     33.33            2
     """
 
-    header = (
-        f"{'examples':>12} {'average':>11} {'since':>11} {'error':>9} {'examples/s':>12}",
-        f"{'':>12} {'loss':>11} {'last':>11} {'%':>9} {'':>12}",
-    )
-
     def __init__(
         self,
         stream: TextIO | None = None,
         *,
         start: int = 0,
+        absolute: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._stream = stream
         self._clock = clock
         self._began = clock()
         self._start = start
+        self.absolute = absolute
         self._shown = start  # examples, loss of the last line
         self._shown_loss = 0.0
         self._header = False
@@ -82,7 +81,7 @@ class Progress:
         loss : float or None
             Sum of losses over this run; None where nobody counts them.
         errors : float, optional
-            Number of mistakes over this run; None where there is no such thing.
+            Sum of errors over this run; None where there is no such thing.
         """
         self.examples, self.loss, self.errors = examples, loss, errors
         if examples >= self.next_at:
@@ -114,12 +113,21 @@ class Progress:
             last = _number((self.loss - self._shown_loss) / since)
             self._shown_loss = self.loss
         if self.errors is not None:
-            error = f"{100.0 * self.errors / n:.2f}"
+            mean = self.errors / n
+            error = _number(mean) if self.absolute else f"{100.0 * mean:.2f}"
         if not self._header:
-            self._write("\n".join(self.header))
+            self._write("\n".join(self._head()))
             self._header = True
         self._write(f"{self.examples:>12} {average:>11} {last:>11} {error:>9} {self._speed(n)}")
         self._shown = self.examples
+
+    def _head(self) -> tuple[str, str]:
+        """The two lines above the table."""
+        first, second = ("absolute", "error") if self.absolute else ("error", "%")
+        return (
+            f"{'examples':>12} {'average':>11} {'since':>11} {first:>9} {'examples/s':>12}",
+            f"{'':>12} {'loss':>11} {'last':>11} {second:>9} {'':>12}",
+        )
 
     def _speed(self, n: int) -> str:
         """The last columns of a line."""
@@ -131,16 +139,16 @@ class Progress:
         stream.flush()
 
 
-def make_progress(verbose: Any, *, start: int = 0) -> Progress | None:
+def make_progress(verbose: Any, *, start: int = 0, absolute: bool = False) -> Progress | None:
     """The reporter that the parameter `verbose` asks for.
 
     False or 0 gives None, True or a number standard error, an object with a
     `write` method that stream.
     """
     if hasattr(verbose, "write"):
-        return Progress(verbose, start=start)
+        return Progress(verbose, start=start, absolute=absolute)
     if isinstance(verbose, bool | int):
-        return Progress(start=start) if verbose else None
+        return Progress(start=start, absolute=absolute) if verbose else None
     raise ValueError(f"verbose must be True, False, a number or a text stream, got {verbose!r}")
 
 

@@ -16,6 +16,7 @@ import re
 from importlib import import_module
 from typing import Any
 
+from osvm._estimator.compat import OutlierMixin, RegressorMixin
 from osvm.io.models import CLASSES
 
 DEFAULT = "LinearClassifier"
@@ -49,6 +50,20 @@ def find_class(name: str) -> type:
         if known.lower() == plain:
             return getattr(import_module(module), known)
     raise argparse.ArgumentTypeError(f"no estimator {name!r}; there are {', '.join(CLASSES)}")
+
+
+def is_regressor(cls: type) -> bool:
+    """Whether its targets are numbers."""
+    return issubclass(cls, RegressorMixin)
+
+
+def is_novelty(cls: type) -> bool:
+    """Whether it learns without labels."""
+    return issubclass(cls, OutlierMixin)
+
+
+def is_classifier(cls: type) -> bool:
+    return not (is_regressor(cls) or is_novelty(cls))
 
 
 def parameters_of(cls: type) -> dict[str, inspect.Parameter]:

@@ -11,6 +11,7 @@ from osvm import io
 from osvm.cli.estimators import (
     add_estimator_arguments,
     given_parameters,
+    is_regressor,
     make_estimator,
     settle_estimator,
 )
@@ -99,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _metrics(arguments: argparse.Namespace, model: Any) -> list[str]:
     if arguments.metrics is not None:
         return arguments.metrics.split(",")
-    regression = type(model).__name__.endswith("Regressor")
+    regression = is_regressor(type(model))
     return ["loss", "squared_error" if regression else "error"]
 
 

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from osvm import io
+from osvm.cli.estimators import is_classifier, is_novelty
 from osvm.cli.inputs import add_input_arguments, known_columns, open_input
 from osvm.cli.report import Report, add_report_arguments, say, say_skipped
 
@@ -98,9 +99,9 @@ def _predict(
             if isinstance(y, list) and plain:
                 sets.count(labels, y)
             continue
-        if y is None or kind.endswith("Novelty") or arguments.scores or arguments.proba:
+        if y is None or is_novelty(type(model)) or arguments.scores or arguments.proba:
             continue
-        if kind.endswith("Classifier"):
+        if is_classifier(type(model)):
             known = np.ones(len(y), bool) if y.dtype.kind in "US" else ~np.isnan(y)
             right += int(np.count_nonzero(found[known] == y[known]))
         else:
@@ -116,7 +117,7 @@ def _predict(
     if sets is not None and sets.n:
         figures.update(sets.figures())
         say(arguments, sets.summary())
-    if labelled and kind.endswith("Classifier"):
+    if labelled and is_classifier(type(model)):
         figures["accuracy"] = right / labelled
         say(arguments, f"accuracy {100 * right / labelled:.2f} % ({right} of {labelled})")
     elif labelled:

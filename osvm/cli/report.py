@@ -34,8 +34,6 @@ def positive(text: str) -> int:
 class Report(Progress):
     """The table of `Progress` with megabytes a second, the bar, and the figures of a run."""
 
-    header = (f"{Progress.header[0]} {'MB/s':>8}", f"{Progress.header[1]} {'':>8}")
-
     def __init__(
         self,
         arguments: argparse.Namespace,
@@ -44,8 +42,9 @@ class Report(Progress):
         start: int = 0,
         loss: float = 0.0,
         table: bool = True,
+        absolute: bool = False,
     ) -> None:
-        super().__init__(start=start)
+        super().__init__(start=start, absolute=absolute)
         # A run that was resumed after `start` examples: averages are over all of it.
         self._resumed_at, self._start, self._shown_loss = start, 0, loss
         self.table = table and not arguments.quiet
@@ -92,6 +91,10 @@ class Report(Progress):
     def megabytes(self) -> float:
         return (self.bytes_before + self.reader.bytes_read) / 1e6
 
+    def _head(self) -> tuple[str, str]:
+        first, second = super()._head()
+        return f"{first} {'MB/s':>8}", f"{second} {'':>8}"
+
     def _speed(self, n: int) -> str:
         return f"{super()._speed(n - self._resumed_at)} {self.megabytes / self.seconds:>8.1f}"
 
@@ -118,9 +121,14 @@ class Report(Progress):
             "examples_per_second": n / self.seconds,
             "megabytes_per_second": self.megabytes / self.seconds,
             "average_loss": (self.loss or 0.0) / n if counted else None,
-            "error": (self.errors or 0.0) / n if counted else None,
+            error_name(self.absolute): (self.errors or 0.0) / n if counted else None,
             "skipped": self.reader.n_skipped,
         }
+
+
+def error_name(absolute: bool) -> str:
+    """Of the figure: the share of wrong answers, or the mean absolute error of numbers."""
+    return "absolute_error" if absolute else "error"
 
 
 class FirstPassTable:
@@ -129,8 +137,8 @@ class FirstPassTable:
     Later passes meet rows that have been learnt; their errors would flatter the model.
     """
 
-    def __init__(self, rows: int) -> None:
-        self.rows = rows
+    def __init__(self, rows: int, absolute: bool = False) -> None:
+        self.rows, self.absolute = rows, absolute
         self._last: tuple[int, float, float] | None = None
 
     def write(self, text: str) -> int:
@@ -139,7 +147,8 @@ class FirstPassTable:
             if int(words[0]) > self.rows:
                 return len(text)
             try:
-                self._last = int(words[0]), float(words[1]), float(words[3]) / 100
+                unit = 1.0 if self.absolute else 0.01
+                self._last = int(words[0]), float(words[1]), float(words[3]) * unit
             except (IndexError, ValueError):
                 self._last = None
         return sys.stderr.write(text)
@@ -151,7 +160,7 @@ class FirstPassTable:
         """Of the last line within the first pass."""
         if self._last is None:
             return {}
-        names = ("progressive_examples", "average_loss", "error")
+        names = ("progressive_examples", "average_loss", error_name(self.absolute))
         return dict(zip(names, self._last))
 
 

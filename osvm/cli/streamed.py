@@ -16,9 +16,9 @@ from zlib import crc32
 import numpy as np
 
 from osvm import io
-from osvm.cli.estimators import given_parameters
+from osvm.cli.estimators import given_parameters, is_classifier, is_novelty, is_regressor
 from osvm.cli.inputs import known_columns
-from osvm.cli.report import Report, say
+from osvm.cli.report import Report, error_name, say
 from osvm.stream import BlockReader, ShuffledReader
 from osvm.stream.batches import cut_rows
 from osvm.stream.blocks import can_visit_blocks
@@ -80,7 +80,10 @@ class StreamedRun:
         if "start" not in self.extra:
             self.extra["start"] = list(running_totals(self.model) or (0.0, 0.0))
         loss = (self._totals() or (0.0, 0.0))[0]
-        report = Report(arguments, self.counted, start=checkpoint.n_seen, loss=loss)
+        numbers = is_regressor(type(self.model))
+        report = Report(
+            arguments, self.counted, start=checkpoint.n_seen, loss=loss, absolute=numbers
+        )
         report.table = report.table and "first_pass" not in self.extra
         self.epoch = min(checkpoint.epoch, self.epochs - 1)  # a run that has ended says it again
         for batch in checkpoint.stream(self.reader, epochs=self.epochs):
@@ -125,7 +128,7 @@ class StreamedRun:
         elif self._held_out()[1]:
             errors, n = self._held_out()
             what = f"error {100 * errors / n:.2f} %"
-            if is_regressor(self.model):
+            if is_regressor(type(self.model)):
                 what = f"mean squared error {errors / n:.6g}"
             say(self.arguments, f"pass {self.epoch + 1}: held-out {what}")
 
@@ -151,11 +154,11 @@ class StreamedRun:
             examples=n_seen,
             progressive_examples=n,
             average_loss=loss / n if known else None,
-            error=errors / n if known else None,
         )
+        figures[error_name(report.absolute)] = errors / n if known else None
         errors, held = self._held_out()
         if held:
-            name = "held_out_squared_error" if is_regressor(self.model) else "held_out_error"
+            name = "held_out_squared_error" if is_regressor(type(self.model)) else "held_out_error"
             figures.update({name: errors / held, "held_out_rows": held})
         return figures
 
@@ -171,7 +174,7 @@ class StreamedRun:
     def _learn(self, batch: tuple, classes: Any, report: Report) -> Any:
         """One batch, cut where a line of the table is due."""
         model, batch = self.model, self._known(batch)
-        need_labels(model, batch[1], self.inner)
+        check_labels(self.arguments, model, batch[1], self.inner)
         rows, start = batch[0].shape[0], 0
         before = report.examples
         while start < rows:
@@ -206,25 +209,41 @@ def fingerprint(path: Any) -> list[int]:
     return [size, crc]
 
 
-def is_regressor(model: Any) -> bool:
-    return type(model).__name__.endswith("Regressor")
-
-
-def need_labels(model: Any, y: Any, reader: Any) -> None:
-    if y is None and not type(model).__name__.endswith("Novelty"):
+def check_labels(arguments: argparse.Namespace, model: Any, y: Any, reader: Any) -> None:
+    """Refuse a first batch without labels, or with numbers to predict where classes are learnt."""
+    if y is None and not is_novelty(type(model)):
         raise ValueError(
             f"{reader.name}: {type(model).__name__} needs labels; name their column with --label"
         )
+    if getattr(y, "dtype", None) is None or y.dtype.kind != "U" or not is_classifier(type(model)):
+        return
+    if arguments.classes is None and not hasattr(model, "classes_"):
+        number = find_number(y)
+        if number is not None:
+            raise ValueError(
+                f"{reader.name}: the labels are numbers such as {number}; --estimator "
+                "LinearRegressor predicts numbers, and --classes LABEL,... says that they are "
+                "classes"
+            )
+
+
+def find_number(labels: np.ndarray) -> str | None:
+    """The first label that is not a whole number, where all are numbers; else None."""
+    try:
+        numbers = labels.astype(np.float64)
+    except ValueError:
+        return None
+    parts = np.flatnonzero(numbers % 1 != 0)
+    return str(labels[parts[0]]) if len(parts) and np.isfinite(numbers).all() else None
 
 
 def count_errors(model: Any, batch: tuple) -> tuple[float, int]:
     """Wrong answers (squared errors of a regressor) and how many answers there were."""
     X, y = batch[0], batch[1]
-    kind = type(model).__name__
-    if kind.endswith("Novelty"):
+    if is_novelty(type(model)):
         return 0.0, 0
     found = model.predict(X)
-    if kind.endswith("Regressor"):
+    if is_regressor(type(model)):
         return float(((found - np.asarray(y)) ** 2).sum()), len(y)
     if isinstance(y, list):  # label sets
         names = model.classes_.tolist()

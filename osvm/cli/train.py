@@ -21,6 +21,8 @@ from osvm.cli.estimators import (
     FIT_ONLY,
     add_estimator_arguments,
     given_parameters,
+    is_classifier,
+    is_regressor,
     make_estimator,
     settle_estimator,
 )
@@ -33,7 +35,7 @@ from osvm.cli.report import (
     say,
     say_skipped,
 )
-from osvm.cli.streamed import StreamedRun, count_errors, is_regressor, need_labels
+from osvm.cli.streamed import StreamedRun, check_labels, count_errors
 from osvm.cli.terms import keep_largest_terms
 from osvm.io.archive import check_folder
 from osvm.io.encoding import decode
@@ -155,7 +157,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _learn(arguments: argparse.Namespace, model: Any, reader: Any, fresh: bool) -> dict[str, Any]:
     """Learn the data in memory if they fit, else as a stream; the figures."""
     if fresh and not _must_stream(arguments):
-        report = Report(arguments, reader)
+        report = Report(arguments, reader, absolute=is_regressor(type(model)))
         whole = _hold(reader, arguments.memory_mb, arguments.threads)
         if whole is not None:
             return _fit(arguments, model, reader, whole, report)
@@ -193,8 +195,7 @@ def _starting_model(arguments: argparse.Namespace) -> Any:
 
 
 def _label_type(arguments: argparse.Namespace) -> str:
-    name = arguments.estimator.__name__ if arguments.estimator else ""
-    return "float" if name.endswith("Regressor") else "str"
+    return "float" if arguments.estimator and is_regressor(arguments.estimator) else "str"
 
 
 def _numeric(reader: Any) -> bool:
@@ -243,12 +244,12 @@ def _fit(
     elif batches[0][1] is not None:
         y = np.concatenate([b[1] for b in batches])
     weight = np.concatenate([b[2] for b in batches]) if len(batches[0]) == 3 else None
-    need_labels(model, y, reader)
+    check_labels(arguments, model, y, reader)
     batches.clear()
     if reader.tokenizer is not None:
         reader.tokenizer.weigh(X)
         model.tokenizer_ = reader.tokenizer
-    table = FirstPassTable(X.shape[0])
+    table = FirstPassTable(X.shape[0], report.absolute)
     if hasattr(model, "verbose") and not arguments.quiet:
         model.verbose = table
     options = {} if weight is None else {"sample_weight": weight}
@@ -270,8 +271,8 @@ def _fit(
     figures.update(table.figures())
     if y is not None:
         errors, n = count_errors(model, (X, y))
-        name = "training_squared_error" if is_regressor(model) else "training_error"
-        figures[name] = errors / max(n, 1)
+        name = "training_squared_error" if report.absolute else "training_error"
+        figures[name] = errors / n if n else None
     return figures
 
 
@@ -309,7 +310,7 @@ def _stream(arguments: argparse.Namespace, model: Any, reader: Any) -> dict[str,
 
 def _known_classes(arguments: argparse.Namespace, model: Any, reader: Any) -> Any:
     """Labels to name at the first `partial_fit`."""
-    if not type(model).__name__.endswith("Classifier") or hasattr(model, "classes_"):
+    if not is_classifier(type(model)) or hasattr(model, "classes_"):
         return None
     if arguments.classes is not None:
         labels = arguments.classes.split(",")
@@ -346,11 +347,22 @@ def _summary(figures: dict[str, Any]) -> str:
     if figures.get("average_loss") is not None:
         n = figures.get("progressive_examples")
         text += f"\nprogressive, first pass ({n} examples, each predicted before it was learnt): "
-        text += f"loss {figures['average_loss']:.6f}, error {100 * figures['error']:.2f} %"
+        text += f"loss {figures['average_loss']:.6f}, "
+        if "error" in figures:
+            text += f"error {100 * figures['error']:.2f} %"
+        else:
+            text += f"absolute error {figures['absolute_error']:.6g}"
     if figures.get("held_out_error") is not None:
         n = figures["held_out_rows"]
         text += f"\nheld out, last pass ({n} rows that were never learnt): "
         text += f"error {100 * figures['held_out_error']:.2f} %"
+    if figures.get("held_out_squared_error") is not None:
+        n = figures["held_out_rows"]
+        text += f"\nheld out, last pass ({n} rows that were never learnt): "
+        text += f"mean squared error {figures['held_out_squared_error']:.6g}"
+    if figures.get("training_squared_error") is not None:
+        text += f"\ntraining: mean squared error {figures['training_squared_error']:.6g}"
+        text += " (rows that were learnt)"
     if figures.get("training_error") is not None:
         text += f"\ntraining error {100 * figures['training_error']:.2f} % (rows that were learnt)"
     return f"{text}\nsaved {figures['model']}"

@@ -171,7 +171,10 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
                     self._moment(given[0], source, learner, plan, rng, platt, before) | attributes
                 ),
             )
-        progress = make_progress(self.verbose, start=int(before)) if self.verbose else None
+        progress = None
+        if self.verbose:
+            numbers = plan.error_kind == "absolute"
+            progress = make_progress(self.verbose, start=int(before), absolute=numbers)
         record = self._new_record(n_epochs * source.n_rows) if self.record else None
         watch = Watch(progress, record, platt, epochs)
         jobs = 1 if self.n_jobs is None else resolve_jobs(self.n_jobs)
@@ -286,7 +289,9 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             _begin_sizes(learner, plan, data.X)
         record = self._new_record(n) if self.record else None
         if self.verbose and self.__dict__.get("_progress") is None:
-            self._progress = make_progress(self.verbose, start=int(learner.seen))
+            self._progress = make_progress(
+                self.verbose, start=int(learner.seen), absolute=plan.error_kind == "absolute"
+            )
         progress = self._progress if self.verbose else None
         roll_back = progress is None and isinstance(learner, Learner)
         # one row fails before it changes anything

@@ -91,7 +91,7 @@ class BufferSolver:
     def fit(self, model: Any, batch: Batch, machine: Any) -> BufferMachine:
         epochs = check_integer("epochs", model.epochs, 1)
         shuffle = check_bool("shuffle", model.shuffle)
-        progress = make_progress(model.verbose)
+        progress = make_progress(model.verbose, absolute=batch.task == "regression")
         n = batch.source.n_rows
         if machine is not None:
             plan, machine = self._plan_for(model, batch, copy_machine(machine))
@@ -127,7 +127,8 @@ class BufferSolver:
             backup = Backup(machine) if n > 1 and grown is machine else None
             machine = grown
         seen = int(machine.state.t)
-        progress = make_progress(model.verbose, start=seen) if model.verbose else None
+        numbers = batch.task == "regression"
+        progress = make_progress(model.verbose, start=seen, absolute=numbers)
         try:
             # a step size that stays up follows a drift, which the mean would lag behind
             _set_average(machine.state, plan.average and plan.schedule.name in _SETTLING)
