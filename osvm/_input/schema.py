@@ -23,23 +23,6 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "ArrayField",
-    "AtMost",
-    "Field",
-    "Schema",
-    "check_list",
-    "fair_dtype",
-    "judged_schema",
-    "row_squares",
-    "adaptive_schema",
-    "buffer_schema",
-    "meta_schema",
-    "sgd_schema",
-    "weight_limit",
-    "weights_schema",
-]
-
 Array = npt.NDArray[Any]
 Rule = tuple[Callable[[dict[str, Any], dict[str, Array]], bool], str]
 MOST = 2.0**53  # counts are kept in float64

@@ -34,8 +34,6 @@ from osvm.linear.merging import Outputs, merge_sigmoids, merge_states
 from osvm.linear.plan import is_chosen
 from osvm.linear.scaling import Scaling, same_center
 
-__all__ = ["comparable", "merge"]
-
 Array = npt.NDArray[Any]
 State = tuple[dict[str, Any], dict[str, Array]]
 # Parameters that say nothing about what is learnt.

@@ -37,8 +37,6 @@ from osvm.linear.plan import one_setting, resolve_plan
 from osvm.linear.scaling import Scaling, scaled
 from osvm.linear.state import PlanParams
 
-__all__ = ["MultilabelClassifier"]
-
 Array = npt.NDArray[Any]
 _BINARY = LabelIndex.of(np.array([0, 1]))
 
