@@ -131,7 +131,7 @@ FAULTS = [
           "                if False:\n                    self.set_state(*saved)",
           "tests/linear/test_rollback.py"),
     Fault("a failed block of label sets is not rolled back", "osvm/linear/columns.pyx",
-          "                    self._roll_back(saved)", "                    pass",
+          "                self._roll_back(saved)", "                pass",
           "tests/linear/test_multilabel.py"),
     Fault("learn_one does not see assigned parameters", "osvm/linear/state.py",
           "            self.__dict__.pop(name, None)\n\n    def _going_on",
