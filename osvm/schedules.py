@@ -52,6 +52,8 @@ class Schedule(Part):
     kind: ClassVar[int]
     #: Whether every step has about the size eta0, which must then not exceed 1/reg.
     keeps_eta0: ClassVar[bool] = False
+    # Parameters that `_compiled` does not take as they are.
+    _beside: ClassVar[tuple[str, ...]] = ()
 
     def spec(
         self,
@@ -66,7 +68,7 @@ class Schedule(Part):
         values: dict[str, Any] = {}
         for field in dataclasses.fields(self):
             name, value = field.name, getattr(self, field.name)
-            if name == "lazy":  # no part of the step's size
+            if name in self._beside:
                 continue
             if value is None:
                 value = context.get(name)
@@ -77,6 +79,10 @@ class Schedule(Part):
                     )
                 self._check(name, value)
             values[name] = value
+        return self._compiled(values, reg)
+
+    def _compiled(self, values: dict[str, Any], reg: float | None) -> StepSpec:
+        """The compiled form of these parameters, none of which is None."""
         return StepSpec(self.kind, **values)
 
     def value(self, t: ArrayLike, **context: float | None) -> Any:
@@ -184,6 +190,7 @@ class Constant(Schedule):
     name: ClassVar[str] = "constant"
     kind: ClassVar[int] = 4
     keeps_eta0: ClassVar[bool] = True
+    _beside: ClassVar[tuple[str, ...]] = ("lazy",)
     eta0: float | None = None
     lazy: bool = False
 
@@ -231,6 +238,7 @@ class SMD(Schedule):
 
     name: ClassVar[str] = "smd"
     kind: ClassVar[int] = 5
+    _beside: ClassVar[tuple[str, ...]] = ("eta_max", "per_coordinate", "eta0_intercept", "rest")
     keeps_eta0: ClassVar[bool] = True
     eta0: float | None = None
     mu: float = 0.1
@@ -248,31 +256,11 @@ class SMD(Schedule):
         if self.eta_max is not None and self.eta_max < self.eta_min:
             raise ValueError(f"smd: eta_max {self.eta_max!r} lies below eta_min {self.eta_min!r}")
 
-    def spec(
-        self,
-        *,
-        reg: float | None = None,
-        C: float | None = None,
-        eta0: float | None = None,
-        t0: float | None = None,
-    ) -> StepSpec:
-        eta0 = self.eta0 if self.eta0 is not None else eta0
-        if eta0 is None:
-            raise ValueError(
-                "schedule 'smd' needs eta0: give it to the estimator or as SMD(eta0=...)"
-            )
-        check_number("smd", "eta0", eta0, above=0.0)
+    def _compiled(self, values: dict[str, Any], reg: float | None) -> StepSpec:
         reg = 0.0 if reg is None else reg
         check_number("smd", "reg", reg, least=0.0)
-        return StepSpec(
-            self.kind + int(self.per_coordinate),
-            eta0=eta0,
-            reg=reg,
-            mu=self.mu,
-            decay=self.decay,
-            eta_min=self.eta_min,
-            eta_max=self.eta_max,
-        )
+        kind = self.kind + int(self.per_coordinate)
+        return StepSpec(kind, reg=reg, eta_max=self.eta_max, **values)
 
 
 @dataclass(frozen=True)
@@ -319,6 +307,7 @@ class Adaptive(Schedule):
 
     name: ClassVar[str] = "adaptive"
     kind: ClassVar[int] = 7
+    _beside: ClassVar[tuple[str, ...]] = ("normalized", "mirror", "tail", "implicit")
     keeps_eta0: ClassVar[bool] = True
     eta0: float | None = None
     normalized: bool = False
@@ -332,23 +321,9 @@ class Adaptive(Schedule):
         for name in ("normalized", "mirror", "tail", "implicit"):
             check_flag(self.name, name, getattr(self, name))
 
-    def spec(
-        self,
-        *,
-        reg: float | None = None,
-        C: float | None = None,
-        eta0: float | None = None,
-        t0: float | None = None,
-    ) -> StepSpec:
-        eta0 = self.eta0 if self.eta0 is not None else eta0
-        if eta0 is None:
-            raise ValueError(
-                "schedule 'adaptive' needs eta0: give it to the estimator or as Adaptive(eta0=...)"
-            )
-        self._check("eta0", eta0)
+    def _compiled(self, values: dict[str, Any], reg: float | None) -> StepSpec:
         flags = self.normalized + 2 * self.mirror + 4 * self.tail + 8 * (not self.implicit)
-        reg = 0.0 if reg is None else reg
-        return StepSpec(self.kind, eta0=eta0, reg=reg, forget=self.forget, flags=flags)
+        return StepSpec(self.kind, reg=0.0 if reg is None else reg, flags=flags, **values)
 
 
 @dataclass(frozen=True)
@@ -372,6 +347,7 @@ class CoinBetting(Schedule):
 
     name: ClassVar[str] = "coin_betting"
     kind: ClassVar[int] = 8
+    _beside: ClassVar[tuple[str, ...]] = ("tail",)
     alpha: float = 10.0
     tail: bool = True
 
@@ -379,15 +355,8 @@ class CoinBetting(Schedule):
         super().__post_init__()
         check_flag(self.name, "tail", self.tail)
 
-    def spec(
-        self,
-        *,
-        reg: float | None = None,
-        C: float | None = None,
-        eta0: float | None = None,
-        t0: float | None = None,
-    ) -> StepSpec:
-        return StepSpec(self.kind, alpha=self.alpha, flags=4 * self.tail)
+    def _compiled(self, values: dict[str, Any], reg: float | None) -> StepSpec:
+        return StepSpec(self.kind, flags=4 * self.tail, **values)
 
 
 @dataclass(frozen=True)
@@ -434,14 +403,7 @@ class Auto(Schedule):
     kind: ClassVar[int] = 7
     half_life: float = 1000.0
 
-    def spec(
-        self,
-        *,
-        reg: float | None = None,
-        C: float | None = None,
-        eta0: float | None = None,
-        t0: float | None = None,
-    ) -> StepSpec:
+    def _compiled(self, values: dict[str, Any], reg: float | None) -> StepSpec:
         return CANDIDATES[0].spec()
 
     def specs(self) -> list[StepSpec]:

@@ -157,4 +157,27 @@ OSVM_SEARCH(f32_i64, int64_t, float, osvm_f32x4, 8)
 OSVM_SEARCH(f64_i32, int32_t, double, osvm_f64x4, 4)
 OSVM_SEARCH(f64_i64, int64_t, double, osvm_f64x4, 4)
 
+/* By the kind of the row, as in osvm/core/typedefs.pxd. */
+#define OSVM_SEARCH_BY_TYPE(NAME, ...)                                                            \
+    switch (kind) {                                                                               \
+        case 0: return osvm_search_##NAME##_f32_i32(__VA_ARGS__);                                 \
+        case 1: return osvm_search_##NAME##_f32_i64(__VA_ARGS__);                                 \
+        case 2: return osvm_search_##NAME##_f64_i32(__VA_ARGS__);                                 \
+        case 3: return osvm_search_##NAME##_f64_i64(__VA_ARGS__);                                 \
+        default: return 0;                                                                        \
+    }
+
+OSVM_FORCE_INLINE int osvm_search_dot(int kind, const void *x, const void *j, ptrdiff_t n,
+                                      const void *v, ptrdiff_t K, const void *next,
+                                      ptrdiff_t n_next, const double *scale, double row_scale,
+                                      void *work, double *f) {
+    OSVM_SEARCH_BY_TYPE(dot, x, j, n, v, K, next, n_next, scale, row_scale, work, f)
+}
+
+OSVM_FORCE_INLINE int osvm_search_axpy(int kind, const void *x, const void *j, ptrdiff_t n,
+                                       const double *c, const double *scale, double row_scale,
+                                       ptrdiff_t K, void *work, void *v) {
+    OSVM_SEARCH_BY_TYPE(axpy, x, j, n, c, scale, row_scale, K, work, v)
+}
+
 #endif

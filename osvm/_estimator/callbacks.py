@@ -14,8 +14,6 @@ import numpy as np
 
 from osvm._estimator.compat import HAS_CALLBACKS
 
-__all__ = ["EpochWatch"]
-
 
 class EpochWatch:
     """Begins and ends epochs towards all who want to know.

@@ -20,22 +20,6 @@ from osvm._input.stand_in import not_fitted_error, want_sklearn
 from osvm._input.targets import check_sample_weight, check_y_classes, check_y_regression
 from osvm.exceptions import ConvergenceWarning
 
-__all__ = [
-    "BaseEstimator",
-    "CallbackSupport",
-    "ClassifierMixin",
-    "HAS_CALLBACKS",
-    "HAS_SKLEARN",
-    "OutlierMixin",
-    "RegressorMixin",
-    "available_if",
-    "check_is_fitted",
-    "clone",
-    "convergence_warning",
-    "not_fitted_error",
-    "with_callbacks",
-]
-
 
 class _ClassifierMixin:
     _estimator_type = "classifier"

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-__all__ = ["PARTS", "with_hints"]
-
 # Parameters that hold a part, and the modules whose `get` resolves it.
 PARTS = {"schedule": "osvm.schedules", "loss": "osvm.losses", "kernel": "osvm.kernels"}
 # Words of others: the parameters that may stand for them, and what there is elsewhere.

@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-__all__ = ["Progress", "make_progress"]
-
 
 class Progress:
     """A table of examples, average loss, loss since the last line, error and speed.

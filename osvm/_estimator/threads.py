@@ -15,8 +15,6 @@ import scipy.sparse as sp
 
 from osvm._input.parameters import check_integer
 
-__all__ = ["Team", "resolve_jobs", "row_parts"]
-
 FEW_ROWS = 1000  # are scored sooner than threads start
 
 

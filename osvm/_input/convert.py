@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from osvm.exceptions import ConversionWarning
 
-__all__ = ["warn", "warn_once", "sparse_frame", "to_csr", "to_floats", "to_ndarray"]
-
 _warned: set[str] = set()
 
 

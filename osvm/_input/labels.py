@@ -17,14 +17,6 @@ import numpy.typing as npt
 from osvm._input.convert import warn
 from osvm._input.schema import Field, Schema, check_list, fair_dtype
 
-__all__ = [
-    "LabelIndex",
-    "LabelRuns",
-    "RunningBalance",
-    "check_class_weight",
-    "resolve_class_weight",
-]
-
 _NUMERIC = "biuf"
 SMALL = 8  # labels up to which a dictionary is quicker than numpy
 Codes = npt.NDArray[np.int32]

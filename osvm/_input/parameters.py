@@ -13,18 +13,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "check_bool",
-    "check_choice",
-    "check_integer",
-    "check_number",
-    "generator_state",
-    "make_generator",
-    "resolve_reg",
-    "restore_generator",
-]
-
-
 LARGEST_INTEGER = 2**62  # what compiled code counts with, and room to add
 
 

@@ -23,23 +23,6 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "ArrayField",
-    "AtMost",
-    "Field",
-    "Schema",
-    "check_list",
-    "fair_dtype",
-    "judged_schema",
-    "row_squares",
-    "adaptive_schema",
-    "buffer_schema",
-    "meta_schema",
-    "sgd_schema",
-    "weight_limit",
-    "weights_schema",
-]
-
 Array = npt.NDArray[Any]
 Rule = tuple[Callable[[dict[str, Any], dict[str, Array]], bool], str]
 MOST = 2.0**53  # counts are kept in float64
@@ -184,11 +167,7 @@ class Schema:
     def check(self, scalars: Any, arrays: dict[str, Array]) -> None:
         """Raise ValueError unless every field, array and relation is valid."""
         self.check_layout(scalars, arrays)
-        for name, field in self.arrays.items():
-            if name in arrays:
-                problem = field.problem(arrays[name])
-                if problem is not None:
-                    raise ValueError(f"the saved {name} of the {self.what} {problem}")
+        self._check_each(self.arrays, arrays, ArrayField.problem)
         for holds, problem in self.rules:
             if not holds(scalars, arrays):
                 raise ValueError(f"the saved {self.what} is inconsistent: {problem}")
@@ -199,16 +178,16 @@ class Schema:
             raise ValueError(f"the saved {self.what} must be a dict")
         self._check_names(scalars, self.scalars)
         self._check_names(arrays, self.arrays)
-        for name, field in self.scalars.items():
-            if name in scalars:
-                problem = field.problem(scalars[name])
-                if problem is not None:
-                    raise ValueError(f"the saved {name} of the {self.what} {problem}")
-        for name, array_field in self.arrays.items():
-            if name in arrays:
-                problem = array_field.layout_problem(arrays[name])
-                if problem is not None:
-                    raise ValueError(f"the saved {name} of the {self.what} {problem}")
+        self._check_each(self.scalars, scalars, Field.problem)
+        self._check_each(self.arrays, arrays, ArrayField.layout_problem)
+
+    def _check_each(
+        self, declared: dict[str, Any], found: dict[str, Any], find: Callable[..., str | None]
+    ) -> None:
+        for name, field in declared.items():
+            problem = find(field, found[name]) if name in found else None
+            if problem is not None:
+                raise ValueError(f"the saved {name} of the {self.what} {problem}")
 
     def _check_names(self, found: dict[str, Any], declared: dict[str, Any]) -> None:
         for name in found:
@@ -250,6 +229,7 @@ def fair_dtype(dtype: npt.DTypeLike, values: Iterable[Any]) -> np.dtype[Any]:
 
 COUNT = Field("count", 0.0, MOST)
 NUMBER = Field("float")
+COUNTERS = {"t": COUNT, "seen": COUNT, "loss_sum": NUMBER, "error_sum": NUMBER}
 
 
 def weight_limit(dtype: Any) -> float:
@@ -330,10 +310,7 @@ def sgd_schema(
     weights = weights_schema(shape, dtype, averaged=average_from >= 0, prefix="w_")
     limit = weight_limit(np.float64)
     scalars = weights.scalars | {
-        "t": COUNT,
-        "seen": COUNT,
-        "loss_sum": NUMBER,
-        "error_sum": NUMBER,
+        **COUNTERS,
         "pending": Field("count", 0.0, batch_size - 1.0),
         "touched_all": Field("flag"),
         "eta": Field("float", 0.0),
@@ -362,13 +339,7 @@ def meta_schema(dim: int, n_out: int, dtype: Any, *, per_coordinate: bool, reg: 
     limit = weight_limit(np.float64)
     # Steps are capped at 1/reg, rounded to float32 perhaps.
     cap = min(1.000001 / reg, 1e30) if reg > 0.0 else 1e30
-    scalars: dict[str, Field] = {
-        "t": COUNT,
-        "seen": COUNT,
-        "loss_sum": NUMBER,
-        "error_sum": NUMBER,
-        "eta": Field("float", 0.0, cap),
-    }
+    scalars = {**COUNTERS, "eta": Field("float", 0.0, cap)}
     arrays = {
         "intercept": ArrayField((n_out,), np.float64, -limit, limit),
         "eta_b": ArrayField((n_out,), np.float64, 0.0, limit),
@@ -494,131 +465,3 @@ def judged_schema(
             free = (AtMost(rows), columns) if name == "groups" else (rows, AtMost(columns))
             arrays[name] = dataclasses.replace(arrays[name], shape=free)
     return Schema(schema.what, scalars, arrays, () if open_ended else schema.rules)
-
-
-# ------------------------------------------------------------------- kernel buffers
-
-
-def buffer_schema(
-    d: int,
-    n_outputs: int,
-    *,
-    float64: bool,
-    sparse: bool,
-    budget: int,
-    trace: bool,
-    average: bool,
-    n: int,
-    n_victims: int,
-    most_victims: int,
-    n_entries: int,
-    precomputed: bool,
-) -> Schema:
-    """State of a `KernelState` with these arguments and `n` rows of `n_entries` values."""
-    real = np.float64 if float64 else np.float32
-    K, m = n_outputs, n_victims
-    exact = Field("int", low=0, high=LONGEST)
-    scalars = {
-        "t": COUNT,
-        "eta": Field("float", 0.0),
-        "epsilon": NUMBER,
-        "eta_epsilon": Field("float", 0.0),
-        "z_epsilon": NUMBER,
-        "errors": Field("float", 0.0),
-        "loss_sum": NUMBER,
-        "a": Field("float", 1e-70, 1e70),
-        "p": Field("float", -1e74, 1e74),
-        "q": Field("float", 1e-70, 1e70),
-        "sq_f": NUMBER,  # negative with a kernel that is not positive semi-definite
-        "pi": NUMBER,
-        "n": Field("int", 0, budget if budget >= 0 else LONGEST),
-        "head": Field("int", 0, max(n - 1, 0)),
-        "births": Field("int", n, LONGEST),
-        "n_victims": Field("int", 0, min(n, most_victims)),
-        "n_outputs": exact,
-        "float64": Field("flag"),
-        "sparse": Field("flag"),
-        "trace": Field("flag"),
-    }
-    big = 1e150
-    arrays = {
-        "start": ArrayField((n,), np.intp, 0 if sparse else -LONGEST, LONGEST),
-        "length": ArrayField((n,), np.intp, 0 if sparse else -LONGEST, LONGEST),
-        "sq": ArrayField((n,), real, 0.0),
-        "k_self": ArrayField((n,)),
-        "ids": ArrayField(
-            (n,), np.intp, 0 if precomputed else -1, d - 1 if precomputed else LONGEST
-        ),
-        "A": ArrayField((n, K), np.float64, -big, big),
-        "B": ArrayField((n, K), np.float64, -big, big),
-        "birth": ArrayField((n,), np.intp, 0, LONGEST),
-        "size": ArrayField((n,)),
-        "row_sq": ArrayField((n,)),
-        "intercept": ArrayField((K,), np.float64, -big, big),
-        "eta_intercept": ArrayField((K,), low=0.0),
-        "z_intercept": ArrayField((K,)),
-    }
-    if average:
-        scalars["average_from"] = COUNT
-        arrays["means"] = ArrayField((K + 1,), np.float64, -big, big)
-    rules: list[Rule] = [
-        (lambda s, a: not (average and trace), "a machine with a trace does not average"),
-        (lambda s, a: not average or s["average_from"] <= s["t"], "an average from the future"),
-        (
-            lambda s, a: (
-                (s["n_outputs"], s["float64"], s["sparse"], s["trace"])
-                == (K, float64, sparse, trace)
-            ),
-            "the state belongs to another kind of kernel machine",
-        ),
-        (lambda s, a: s["head"] == 0 or n == budget, "a buffer that is not full has no head"),
-        (lambda s, a: _are_births(a["birth"], s["births"]), "births are not distinct numbers"),
-    ]
-    if sparse:
-        arrays["values"] = ArrayField((n_entries,), real)
-        arrays["columns"] = ArrayField((n_entries,), np.int32, 0, d - 1)
-        rules.append((lambda s, a: _are_apart(a["start"], a["length"], n_entries), "rows overlap"))
-    else:
-        arrays["X"] = ArrayField((n, d), real)
-    if m:
-        arrays |= {
-            "victim_slot": ArrayField((m,), np.intp, -1, n - 1),
-            "victim_kv": ArrayField((n * m,)),
-            "victim_fa": ArrayField((K * m,)),
-            "victim_fb": ArrayField((K * m,)),
-        }
-        rules.append((lambda s, a: _are_distinct(a["victim_slot"]), "a slot is known twice"))
-    return Schema("kernel machine", scalars, arrays, tuple(rules))
-
-
-def _are_births(birth: Array, births: int) -> bool:
-    return birth.size == 0 or (bool(birth.max() < births) and _are_distinct(birth))
-
-
-def _are_distinct(numbers_: Array) -> bool:
-    found = numbers_[numbers_ >= 0]
-    return len(np.unique(found)) == len(found)
-
-
-def _are_apart(start: Array, length: Array, n_entries: int) -> bool:
-    """Whether rows lie within the entries, none of them over another."""
-    if start.size == 0:
-        return True
-    if start.max() > n_entries or length.max() > n_entries:
-        return False  # so that the sums below cannot overflow
-    used = length > 0
-    order = np.argsort(start[used], kind="stable")
-    first, end = start[used][order], (start[used] + length[used])[order]
-    return bool((start + length).max() <= n_entries) and bool((first[1:] >= end[:-1]).all())
-
-
-def row_squares(values: Array, columns: Array, start: Array, length: Array) -> Array:
-    """||x||^2 of sparse rows that lie apart; entries of a repeated column add up."""
-    row = np.repeat(np.arange(len(start)), length)
-    first = np.repeat(np.cumsum(length) - length, length)
-    where = np.repeat(start, length) + np.arange(len(row)) - first
-    order = np.lexsort((columns[where], row))
-    found, column, row = values[where][order], columns[where][order], row[order]
-    fresh = np.append(True, (row[1:] != row[:-1]) | (column[1:] != column[:-1]))[: len(row)]
-    sums = np.bincount(np.cumsum(fresh) - 1, found) if len(row) else np.zeros(0)
-    return np.bincount(row[fresh], sums * sums, minlength=len(start))

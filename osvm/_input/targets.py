@@ -17,8 +17,6 @@ from osvm._input.convert import to_floats, warn
 from osvm._input.scan import all_finite, first_bad_weight, first_not_whole
 from osvm.exceptions import ConversionWarning
 
-__all__ = ["check_sample_weight", "check_y_classes", "check_y_regression"]
-
 _ndarray = np.ndarray
 
 

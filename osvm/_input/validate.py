@@ -26,19 +26,8 @@ from scipy import sparse as sp
 from osvm._input.convert import sparse_frame, to_csr, to_floats, to_ndarray, warn, warn_once
 from osvm._input.rows import RowSource, row_norms
 from osvm._input.scan import all_finite, find_fault, open_csr, open_dense
-from osvm._input.targets import check_sample_weight, check_y_classes, check_y_regression
-
-__all__ = [
-    "check_X",
-    "check_X_y",
-    "check_feature_names",
-    "check_n_features",
-    "check_sample_weight",
-    "check_y_classes",
-    "check_y_regression",
-    "feature_names",
-    "unit_scale",
-]
+from osvm._input.targets import check_sample_weight as check_sample_weight
+from osvm._input.targets import check_y_classes, check_y_regression
 
 _csr_matrix = sp.csr_matrix
 _csr_array = sp.csr_array

@@ -12,6 +12,7 @@ cdef class LossSpec:
     cdef const double[:, ::1] _delta
     cdef readonly object error      # exception stored by a Python loss, or None
     cdef double _call(self, int which, double y, double f) noexcept
+    cdef _each(self, int which, y, f, double margin)
     cpdef raise_error(self)
 
 

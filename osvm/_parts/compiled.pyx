@@ -22,7 +22,7 @@ from osvm._c.engine cimport rows_against, rows_free, rows_init
 from osvm._input.rows cimport RowSource
 from osvm.core.kernel cimport (
     KERNEL_CUSTOM, KERNEL_PRECOMPUTED, kernel_from_dot, kernel_from_dots, kernel_init, kernel_rows,
-    kernel_self, kernel_uses_dots, kernel_uses_norms,
+    kernel_self, kernel_uses_dots,
 )
 from osvm.core.loss cimport (
     LOSS_CUSTOM, LOSS_GRAPH_HINGE, loss_curvature_margin, loss_init, loss_is_multi,
@@ -141,70 +141,45 @@ cdef class LossSpec:
     def kind(self):
         return self.loss.kind
 
-    @property
-    def is_multi(self):
-        return loss_is_multi(&self.loss)
-
-    def _need_scalar(self):
+    cdef _each(self, int which, y, f, double margin):
+        """The loss (0), its first (1) or its second (2) derivative at each pair."""
         if loss_is_multi(&self.loss):
             raise ValueError("this loss takes all scores of an example at once; "
                              "use multi_value_dloss")
+        shape, (y, f) = _broadcast(y, f)
+        out = np.empty(len(f))
+        cdef const double[::1] ys = y, fs = f
+        cdef double[::1] values = out
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(values.shape[0]):
+                if which == 0:
+                    values[i] = loss_value_margin(&self.loss, ys[i], fs[i], margin)
+                elif which == 1:
+                    values[i] = loss_xi_margin(&self.loss, ys[i], fs[i], margin)
+                else:
+                    values[i] = loss_curvature_margin(&self.loss, ys[i], fs[i], margin)
+        self.raise_error()
+        return out.reshape(shape)[()]
 
     def value(self, y, f, double margin=1.0):
         """The loss at each pair of `y` and `f`."""
-        self._need_scalar()
-        shape, (y, f) = _broadcast(y, f)
-        out = np.empty(len(f))
-        cdef const double[::1] ys = y, fs = f
-        cdef double[::1] values = out
-        cdef Py_ssize_t i
-        with nogil:
-            for i in range(values.shape[0]):
-                values[i] = loss_value_margin(&self.loss, ys[i], fs[i], margin)
-        self.raise_error()
-        return out.reshape(shape)[()]
+        return self._each(0, y, f, margin)
 
     def dloss(self, y, f, double margin=1.0):
         """xi, the derivative by `f`."""
-        self._need_scalar()
-        shape, (y, f) = _broadcast(y, f)
-        out = np.empty(len(f))
-        cdef const double[::1] ys = y, fs = f
-        cdef double[::1] values = out
-        cdef Py_ssize_t i
-        with nogil:
-            for i in range(values.shape[0]):
-                values[i] = loss_xi_margin(&self.loss, ys[i], fs[i], margin)
-        self.raise_error()
-        return out.reshape(shape)[()]
+        return self._each(1, y, f, margin)
 
     def curvature(self, y, f, double margin=1.0):
         """rho, the second derivative by `f`."""
-        self._need_scalar()
-        shape, (y, f) = _broadcast(y, f)
-        out = np.empty(len(f))
-        cdef const double[::1] ys = y, fs = f
-        cdef double[::1] values = out
-        cdef Py_ssize_t i
-        with nogil:
-            for i in range(values.shape[0]):
-                values[i] = loss_curvature_margin(&self.loss, ys[i], fs[i], margin)
-        self.raise_error()
-        return out.reshape(shape)[()]
+        return self._each(2, y, f, margin)
 
-    def value_dloss(self, y, f, double margin=1.0):
-        """The value and xi from the call that computes both."""
-        self._need_scalar()
-        shape, (y, f) = _broadcast(y, f)
-        value, xi = np.empty(len(f)), np.empty(len(f))
-        cdef const double[::1] ys = y, fs = f
-        cdef double[::1] values = value, xis = xi
-        cdef Py_ssize_t i
-        with nogil:
-            for i in range(values.shape[0]):
-                values[i] = loss_value_xi_margin(&self.loss, ys[i], fs[i], margin, &xis[i])
+    def value_dloss(self, double y, double f, double margin=1.0):
+        """The value and xi from the call that computes both, as loops do.  For tests."""
+        cdef double xi = 0.0
+        value = loss_value_xi_margin(&self.loss, y, f, margin, &xi)
         self.raise_error()
-        return value.reshape(shape)[()], xi.reshape(shape)[()]
+        return value, xi
 
     def _scores(self, labels, scores):
         """`labels` as int64 and `scores` as float64 rows of K numbers, checked."""
@@ -412,10 +387,6 @@ cdef class KernelSpec:
     @property
     def uses_dots(self):
         return kernel_uses_dots(&self.kernel)
-
-    @property
-    def uses_norms(self):
-        return kernel_uses_norms(&self.kernel)
 
     def from_dot(self, double dot, double sq_x=0.0, double sq_z=0.0):
         """k(x, z) from x.z, ||x||^2 and ||z||^2."""

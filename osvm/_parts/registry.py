@@ -11,8 +11,6 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, TypeVar
 
-__all__ = ["Part", "Registry", "check_flag", "check_number"]
-
 
 class Part:
     """A named set of parameters; subclasses are frozen dataclasses."""

@@ -366,6 +366,3 @@ def _summary(figures: dict[str, Any]) -> str:
     if figures.get("training_error") is not None:
         text += f"\ntraining error {100 * figures['training_error']:.2f} % (rows that were learnt)"
     return f"{text}\nsaved {figures['model']}"
-
-
-__all__ = ["add_arguments", "run"]

@@ -27,18 +27,6 @@ from osvm.linear import MultilabelClassifier
 from osvm.linear.base import LinearEstimator
 from osvm.schedules import Auto
 
-__all__ = [
-    "Census",
-    "Part",
-    "Shared",
-    "chunks",
-    "count",
-    "fold_census",
-    "fold_parts",
-    "learn",
-    "naming",
-]
-
 
 @dataclass(frozen=True)
 class Shared:

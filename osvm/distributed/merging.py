@@ -34,8 +34,6 @@ from osvm.linear.merging import Outputs, merge_sigmoids, merge_states
 from osvm.linear.plan import is_chosen
 from osvm.linear.scaling import Scaling, same_center
 
-__all__ = ["comparable", "merge"]
-
 Array = npt.NDArray[Any]
 State = tuple[dict[str, Any], dict[str, Array]]
 # Parameters that say nothing about what is learnt.
@@ -431,7 +429,7 @@ def _merge_label_sets(models: list[Any], base: Any, shares: Array) -> State:
         if name in models[0].__dict__:
             setattr(whole, name, models[0].__dict__[name])
     whole._index = union
-    whole._keep_models(*whole._restored(label_models, models[0]._joined is not None))
+    whole._keep_models(label_models, models[0]._joined is not None)
     whole.t_ = _count(base) + sum(int(model.t_) - _count(base) for model in models)
     return whole._get_state()
 

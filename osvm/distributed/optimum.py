@@ -39,17 +39,6 @@ from osvm.distributed.blocks import chunks, naming
 from osvm.linear import LinearClassifier, LinearRegressor
 from osvm.linear.classifier import encode_targets
 
-__all__ = [
-    "LBFGS",
-    "Problem",
-    "Sums",
-    "check_smooth",
-    "class_factors",
-    "diagonal",
-    "fold_sums",
-    "gradient",
-]
-
 Array = npt.NDArray[Any]
 SMOOTHING = 0.05
 MEMORY = 20  # pairs of steps and gradients

@@ -66,8 +66,6 @@ from osvm.linear.training import begin_round, settle
 from osvm.schedules import Bottou
 from osvm.stream import read
 
-__all__ = ["Options", "fit", "fit_on", "plain"]
-
 PURE = 0.5  # of the labels' entropy told by the block: from there on mixing suffers
 
 

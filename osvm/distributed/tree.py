@@ -16,8 +16,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-__all__ = ["FAN_IN", "InProcess", "TaskEngine", "levels"]
-
 FAN_IN = 4
 MOST_LOSSES = 100  # of one result; then nobody will compute it
 Node = tuple[int, int]  # level and number

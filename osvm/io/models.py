@@ -20,8 +20,6 @@ from osvm.io.archive import ModelFileError, read_archive, write_archive
 from osvm.io.encoding import TRANSIENT, decode, encode
 from osvm.stream.tokenizer import HashingTokenizer
 
-__all__ = ["from_bytes", "load", "load_all", "load_input", "read_header", "save", "to_bytes"]
-
 FORMAT = "osvm"
 FORMAT_VERSION = 1
 

@@ -181,8 +181,7 @@ class KernelEstimator(KernelBase):
 
     def __getstate__(self) -> dict[str, Any]:
         # A machine of its own: pickles are written, and copies used, after the lock is free.
-        getstate = getattr(super(), "__getstate__", None)
-        state = dict(getstate() if getstate is not None else self.__dict__)
+        state = super().__getstate__()
         if isinstance(state.get("_machine"), BufferMachine):
             state["_machine"] = copy_machine(state["_machine"])
         return state

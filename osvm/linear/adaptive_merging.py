@@ -37,8 +37,6 @@ import numpy.typing as npt
 from osvm.linear.adaptive_state import ROOT, WINDOWS
 from osvm.schedules import CANDIDATES, PREDICTORS, Auto, CoinBetting
 
-__all__ = ["Layout", "in_units", "merge_adaptive"]
-
 Array = npt.NDArray[Any]
 State = tuple[dict[str, Any], dict[str, Array]]
 Outputs = tuple[list[int], list[int], list[float]]

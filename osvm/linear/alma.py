@@ -27,8 +27,6 @@ from osvm._input.labels import split_outputs
 from osvm._input.schema import ArrayField, Field, Schema
 from osvm.linear.dual_loop import AlmaState
 
-__all__ = ["AlmaClassifier"]
-
 Array = NDArray[Any]
 
 

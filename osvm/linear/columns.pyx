@@ -27,7 +27,10 @@ from osvm._input.scan import largest_magnitude
 
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
-from osvm.linear.model cimport DONE, Examples, pointer, raise_status
+from osvm.linear.column_steps cimport (
+    SCRATCH_ROWS, XI_BINARY, XI_CLASS, XI_SET, Candidates, Columns, Group,
+)
+from osvm.linear.model cimport DONE, Examples, Options, pointer, raise_status
 from osvm.linear.step_guard cimport (
     RunBounds, loss_slope, numbers_bound, rho_at, weight_room,
 )
@@ -66,7 +69,64 @@ cdef Examples open_examples(RowSource X, Py_ssize_t dim, const int64_t[::1] orde
     return examples
 
 
-cdef class LabelBlock:
+cdef class ColumnLearner:
+    """Weights, intercepts and counters of K columns, and their loop: what its two uses share."""
+    cdef readonly ScaledMatrix weights      # changed in place
+    cdef readonly object intercept, intercept_sum, loss_sum, error_sum
+    cdef object loss_spec, _numbers, _active
+    cdef Columns columns
+
+    cdef _bind(self, ScaledMatrix weights, LossSpec loss, Py_ssize_t n_out, double average_from,
+               bint fit_intercept):
+        """Make room for the columns of these weights, n_out of them for each loss."""
+        cdef Columns *s = &self.columns
+        cdef Py_ssize_t K = weights.w.n_out
+        if average_from >= 0.0:
+            weights.reserve_average()
+        self.weights, self.loss_spec = weights, loss
+        self._numbers = np.zeros((4 + SCRATCH_ROWS, K))
+        self._active = np.zeros(K, np.intp)
+        self.intercept, self.intercept_sum = self._numbers[:2]
+        self.loss_sum, self.error_sum = self._numbers[2:4, :K // n_out]
+        s.w, s.loss, s.n_out = &weights.w, loss.loss, n_out
+        s.options.average_from, s.options.fit_intercept = average_from, fit_intercept
+        s.active = <Py_ssize_t *> pointer(self._active)
+        s.b = <double *> pointer(self._numbers)
+        s.b_sum, s.loss_sum, s.error_sum = s.b + K, s.b + 2 * K, s.b + 3 * K
+        s.scratch = s.b + 4 * K
+
+    cdef int _learn(self, const Examples *examples, Py_ssize_t *start, Py_ssize_t stop,
+                    Py_ssize_t chunk) except -1:
+        """Learn examples `start` to `stop`; signals are looked at after each chunk of them."""
+        cdef Py_ssize_t end
+        cdef int status = DONE
+        while start[0] < stop and status == DONE:
+            end = min(stop, start[0] + chunk)
+            with nogil:
+                status = learn_columns(&self.columns, examples, start, end)
+            if status == DONE:
+                PyErr_CheckSignals()
+        return status
+
+    cdef tuple _state(self, Py_ssize_t first, Py_ssize_t n_out, dict scalars):
+        """(scalars, arrays) of n_out columns for an `SGDLearner`; `scalars` are what is known."""
+        w, cut = self.weights, slice(first, first + n_out)
+        scalars |= {"loss_sum": float(self.loss_sum[first // n_out]),
+                    "error_sum": float(self.error_sum[first // n_out]),
+                    "pending": 0.0, "touched_all": 0}
+        arrays = {"w_v": w.v[:, cut].copy(), "intercept": self._numbers[0, cut].copy(),
+                  "intercept_sum": self._numbers[1, cut].copy()}
+        if w.u is not None:
+            arrays["w_u"] = w.u[:, cut].copy()
+        each = {"w_scale": w.scale[cut], "w_sq_v": w.sq_v[cut], "w_avg_scale": w.avg_scale[cut]}
+        if n_out > 1:
+            return scalars, arrays | {name: array.copy() for name, array in each.items()}
+        for name in arrays:
+            arrays[name] = arrays[name].ravel()
+        return scalars | {name: float(array[0]) for name, array in each.items()}, arrays
+
+
+cdef class LabelBlock(ColumnLearner):
     """Weights, intercepts and counters of K binary models, and their loop.
 
     Parameters
@@ -89,21 +149,16 @@ cdef class LabelBlock:
     curvature : float
         Of the loss, where no step may go beyond its example (`osvm.linear.step_guard`); else 0.
     """
-    cdef readonly ScaledMatrix weights
-    cdef readonly object intercept, intercept_sum, loss_sum, error_sum, group_of
-    cdef object loss_spec, _groups, _numbers, _active
-    cdef Columns columns
+    cdef readonly object group_of
+    cdef object _groups
 
     def __init__(self, ScaledMatrix weights, LossSpec loss, groups, group_of, *, double reg,
                  double radius, double average_from, bint fit_intercept, double curvature):
         cdef Py_ssize_t q
         cdef StepSpec spec
         cdef Columns *s = &self.columns
-        self.weights = weights
-        self.loss_spec = loss
-        s.w, s.loss, s.xi_source, s.n_out = &weights.w, loss.loss, XI_SET, 1
-        s.options.reg, s.options.radius = reg, radius
-        s.options.average_from, s.options.fit_intercept = average_from, fit_intercept
+        self._bind(weights, loss, 1, average_from, fit_intercept)
+        s.xi_source, s.options.reg, s.options.radius = XI_SET, reg, radius
         s.sets.curvature = curvature
         s.n_groups = len(groups)
         self._groups = np.zeros(s.n_groups * sizeof(Group) // 8 + 1)
@@ -117,17 +172,7 @@ cdef class LabelBlock:
         if self.group_of.shape != (s.w.n_out,) or not (
                 0 <= self.group_of.min() and self.group_of.max() < s.n_groups):
             raise ValueError("every label needs a group")
-        if average_from >= 0.0:
-            weights.reserve_average()
-        self._numbers = np.zeros((4 + SCRATCH_ROWS, s.w.n_out))
-        self.intercept, self.intercept_sum, self.loss_sum, self.error_sum = self._numbers[:4]
-        self._active = np.zeros(s.w.n_out, np.intp)
         s.group_of = <const int64_t *> pointer(self.group_of)
-        s.active = <Py_ssize_t *> pointer(self._active)
-        s.b, s.b_sum = <double *> pointer(self.intercept), <double *> pointer(self.intercept_sum)
-        s.loss_sum = <double *> pointer(self.loss_sum)
-        s.error_sum = <double *> pointer(self.error_sum)
-        s.scratch = <double *> pointer(self._numbers[4:])
         self._forget_bound()
 
     def group_counts(self):
@@ -175,7 +220,7 @@ cdef class LabelBlock:
             `undo` is set.
         """
         cdef Columns *s = &self.columns
-        cdef Py_ssize_t start = 0, end, chunk, n_rows = X.rows.n_rows, K = s.w.n_out
+        cdef Py_ssize_t start = 0, n_rows = X.rows.n_rows, K = s.w.n_out
         cdef Py_ssize_t stop = n_rows if order is None else order.shape[0]
         cdef Examples examples = open_examples(X, self.weights.dim, order, weight)
         cdef double[::1] room
@@ -204,17 +249,12 @@ cdef class LabelBlock:
         if s.sets.curvature > 0.0:      # rows that repeat columns need it for their norms
             room = np.zeros(X.rows.n_features)
             s.sets.zeros = &room[0]
-        # Signals are looked at between chunks of a few milliseconds.
-        chunk = max(1, 4_000_000 // (K * 100))
-        while start < stop:
-            end = min(stop, start + chunk)
-            with nogil:
-                status = learn_columns(s, &examples, &start, end)
-            if status != DONE:
-                if saved is not None:
-                    self._roll_back(saved)
-                raise_status(self.loss_spec, status, start if order is None else order[start])
-            PyErr_CheckSignals()
+        # A chunk takes a few milliseconds.
+        status = self._learn(&examples, &start, stop, max(1, 4_000_000 // (K * 100)))
+        if status != DONE:
+            if saved is not None:
+                self._roll_back(saved)
+            raise_status(self.loss_spec, status, start if order is None else order[start])
 
     cdef void _forget_bound(self) noexcept:
         cdef Py_ssize_t q
@@ -364,21 +404,11 @@ cdef class LabelBlock:
         """(scalars, arrays) of label k, for `set_state` of a one-output `SGDLearner`."""
         cdef SMat *w = &self.weights.w
         t, averaged = self.group_counts()[self.group_of[k]]
-        scalars = {
-            "w_scale": w.scale[k], "w_sq_v": w.sq_v[k], "w_avg_scale": w.avg_scale[k],
-            "w_avg_count": averaged,
+        return self._state(k, 1, {
+            "t": t, "seen": t, "eta": self._group(k).step.eta, "w_avg_count": averaged,
             # a label that has no average yet may keep a scale beyond the narrower bounds
             "w_low": w.low if averaged > 0 else 1e-9, "w_high": w.high if averaged > 0 else 1e9,
-            "w_averaging": int(averaged > 0), "w_track_norm": int(w.track_norm),
-            "t": t, "seen": t, "loss_sum": float(self.loss_sum[k]),
-            "error_sum": float(self.error_sum[k]), "pending": 0.0, "touched_all": 0,
-            "eta": self._group(k).step.eta,
-        }
-        arrays = {"w_v": self.weights.v[:, k].copy(), "intercept": self.intercept[k:k + 1].copy(),
-                  "intercept_sum": self.intercept_sum[k:k + 1].copy()}
-        if self.weights.u is not None:
-            arrays["w_u"] = self.weights.u[:, k].copy()
-        return scalars, arrays
+            "w_averaging": int(averaged > 0), "w_track_norm": int(w.track_norm)})
 
     def set_label(self, Py_ssize_t k, scalars, arrays):
         """Take over what `SGDLearner.get_state` of one output gave, but for its schedule state."""
@@ -398,12 +428,10 @@ cdef class LabelBlock:
 
     def grow(self, LabelBlock wide):
         """Copy these labels into the first ones of a wider block."""
-        cdef Py_ssize_t K = self.columns.w.n_out
-        for name in ("intercept", "intercept_sum", "loss_sum", "error_sum"):
-            getattr(wide, name)[:K] = getattr(self, name)
+        wide._numbers[:4, :self.columns.w.n_out] = self._numbers[:4]
 
 
-cdef class SearchLearner:
+cdef class SearchLearner(ColumnLearner):
     """Weights, intercepts and scores of all candidates.
 
     Parameters
@@ -418,20 +446,12 @@ cdef class SearchLearner:
     average_from : float
     fit_intercept : bool
     """
-    cdef object loss_spec
-    cdef readonly ScaledMatrix weights
-    cdef readonly object intercept          # G x K
-    cdef readonly object intercept_sum
-    cdef readonly object loss_sum           # G
-    cdef readonly object error_sum          # G
     cdef readonly object radii
-    cdef Columns columns
     cdef Candidates candidates
     cdef Group group                        # all candidates are at the same step
     cdef Py_ssize_t n_candidates
     cdef Py_ssize_t n_out
     cdef object _column_numbers             # reg, radius, step_reg, t0, eta0_b of each column
-    cdef object _scratch, _active
     cdef object _every                      # 0, 1, ... for dense rows
 
     def __dealloc__(self):
@@ -471,24 +491,13 @@ cdef class SearchLearner:
         c.t0 = <const double *> pointer(self._column_numbers[3])
         c.eta0_b = <const double *> pointer(self._column_numbers[4])
         projects = bool((self.radii > 0).any())
-        self.weights = ScaledMatrix(n_features, n * n_out, dtype, projects)
-        if average_from >= 0:
-            self.weights.reserve_average()
-        self.intercept, self.intercept_sum = np.zeros((n, n_out)), np.zeros((n, n_out))
-        self.loss_sum, self.error_sum = np.zeros(n), np.zeros(n)
-        self._scratch = np.zeros(SCRATCH_ROWS * n * n_out)
-        self._active = np.zeros(n * n_out, np.intp)
-        self.loss_spec = loss
-        s.w, s.loss, s.n_out = &self.weights.w, loss.loss, n_out
+        self._bind(ScaledMatrix(n_features, n * n_out, dtype, projects), loss, n_out,
+                   average_from, fit_intercept)
+        self.intercept = self.intercept.reshape(n, n_out)
+        self.intercept_sum = self.intercept_sum.reshape(n, n_out)
         s.xi_source = XI_CLASS if n_out > 1 else XI_BINARY
-        s.options.average_from, s.options.fit_intercept = average_from, fit_intercept
         s.options.radius = self.radii.max()
         s.candidates, s.n_groups, s.groups = c, 1, &self.group
-        s.b, s.b_sum = <double *> pointer(self.intercept), <double *> pointer(self.intercept_sum)
-        s.loss_sum = <double *> pointer(self.loss_sum)
-        s.error_sum = <double *> pointer(self.error_sum)
-        s.scratch = <double *> pointer(self._scratch)
-        s.active = <Py_ssize_t *> pointer(self._active)
 
     @property
     def seen(self):
@@ -501,7 +510,7 @@ cdef class SearchLearner:
         cdef Examples examples = open_examples(X, self.weights.dim, order, sample_weight)
         cdef const double[::1] y
         cdef const int32_t[::1] labels
-        cdef Py_ssize_t n = X.rows.n_rows if order is None else order.shape[0], end, chunk
+        cdef Py_ssize_t n = X.rows.n_rows if order is None else order.shape[0]
         cdef int status
         if stop < 0:
             stop = n
@@ -522,42 +531,19 @@ cdef class SearchLearner:
             if self._every is None:
                 self._every = np.arange(X.rows.n_features, dtype=np.int32)
             self.candidates.every = <const int32_t *> pointer(self._every)
-        chunk = max(1, 400_000 // (self.n_candidates * self.n_out))
-        while start < stop:
-            end = min(stop, start + chunk)
-            with nogil:
-                status = learn_columns(&self.columns, &examples, &start, end)
-            if status != DONE:
-                self.loss_spec.raise_error()
-                row = start if order is None else order[start]
-                raise FloatingPointError(
-                    f"a candidate's step at row {row} would overflow: scale the features "
-                    "(for example to unit norm), or leave out the smallest reg and largest eta0")
-            PyErr_CheckSignals()
+        status = self._learn(&examples, &start, stop,
+                             max(1, 400_000 // (self.n_candidates * self.n_out)))
+        if status != DONE:
+            self.loss_spec.raise_error()
+            row = start if order is None else order[start]
+            raise FloatingPointError(
+                f"a candidate's step at row {row} would overflow: scale the features "
+                "(for example to unit norm), or leave out the smallest reg and largest eta0")
 
     def candidate_state(self, Py_ssize_t g):
         """(scalars, arrays) of candidate g for `SGDLearner.set_state`."""
-        K, w = self.n_out, self.weights
-        cut = slice(g * K, (g + 1) * K)
-        scalars = {
-            "t": self.seen, "seen": self.seen, "loss_sum": float(self.loss_sum[g]),
-            "error_sum": float(self.error_sum[g]), "pending": 0.0, "touched_all": 0,
-            "eta": self.candidates.steps[g].eta, "w_avg_count": w.w.avg_count, "w_low": w.w.low,
-            "w_high": w.w.high, "w_averaging": int(w.w.averaging),
-            "w_track_norm": int(self.radii[g] > 0),
-        }
-        arrays = {"w_v": np.ascontiguousarray(w.v[:, cut]),
-                  "intercept": self.intercept[g].copy(),
-                  "intercept_sum": self.intercept_sum[g].copy()}
-        if w.u is not None:
-            arrays["w_u"] = np.ascontiguousarray(w.u[:, cut])
-        if K == 1:
-            arrays["w_v"] = arrays["w_v"].ravel()
-            if w.u is not None:
-                arrays["w_u"] = arrays["w_u"].ravel()
-            scalars |= {"w_scale": float(w.scale[g]), "w_sq_v": float(w.sq_v[g]),
-                        "w_avg_scale": float(w.avg_scale[g])}
-        else:
-            arrays |= {"w_scale": w.scale[cut].copy(), "w_sq_v": w.sq_v[cut].copy(),
-                       "w_avg_scale": w.avg_scale[cut].copy()}
-        return scalars, arrays
+        cdef SMat *w = &self.weights.w
+        return self._state(g * self.n_out, self.n_out, {
+            "t": self.seen, "seen": self.seen, "eta": self.candidates.steps[g].eta,
+            "w_avg_count": w.avg_count, "w_low": w.low, "w_high": w.high,
+            "w_averaging": int(w.averaging), "w_track_norm": int(self.radii[g] > 0)})

@@ -1,4 +1,4 @@
-"""The binary models of many labels, trained in one pass over the rows.
+"""The binary models of many labels, trained in one pass over the rows or one by one.
 
 `LabelModels` holds what `osvm.linear.columns` learns, with each label's plan; the models
 of single labels (`LinearClassifier`) go in and come out bit for bit, which is how they
@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from osvm._input.label_sets import membership_column
 from osvm._input.labels import LabelIndex, RunningBalance
 from osvm._input.rows import RowSource
+from osvm._input.schema import ArrayField, Schema
 from osvm._input.validate import check_scores
 from osvm.linear import options
 from osvm.linear.classifier import LinearClassifier
@@ -396,3 +398,102 @@ def _restricted(sets: Sets, labels: list[int]) -> Sets:
     kept = number[codes] >= 0
     before = np.append(0, np.cumsum(kept))
     return before[ends], number[codes[kept]]
+
+
+# ------------------------------------------------------------ one label after the other
+
+
+def fit_apart(
+    new_model: Callable[..., LinearClassifier],
+    params: dict[str, Any],
+    rows: Any,
+    member: Any,
+    sample_weight: Any,
+) -> list[LinearClassifier]:
+    """A fitted model for each column of `member`; `params` are those that it goes on with."""
+    models = []
+    for k in range(member.shape[1]):
+        y = membership_column(member, k)
+        if y.min() != y.max():
+            models.append(new_model().fit(rows, y, sample_weight=sample_weight))
+            continue
+        # All rows have the label, or none: a stream, which has no C and no full batch.
+        whole = {"batch_size": len(y)} if params["batch_size"] == "full" else {}
+        constant = new_model(C=None, tol=None, **whole)
+        constant._scaling = getattr(constant._open(rows, reset=True)[0], "scaling", None)
+        for _ in range(params["epochs"]):
+            constant.partial_fit(rows, y, classes=[0, 1], sample_weight=sample_weight)
+        # It goes on with the parameters of the others, which are its own resolved.
+        constant.set_params(**params)
+        constant._plan = dataclasses.replace(constant._plan, C=params["C"])
+        constant._keep_plan_values()
+        models.append(constant)
+    return models
+
+
+def learn_apart(
+    models: list[LinearClassifier],
+    new_model: Callable[..., LinearClassifier],
+    rows: Any,
+    member: Any,
+    sample_weight: Any,
+) -> None:
+    """The next rows of a stream for all models, and for a new one of each further label.
+
+    An error leaves every model as it was.
+    """
+    scaling = models[0]._scaling if models else None
+    for _ in range(member.shape[1] - len(models)):
+        models.append(new_model())
+        models[-1]._scaling = scaling
+    before: list[tuple[LinearClassifier, Any]] = []
+    try:
+        for k, model in enumerate(models):
+            if "t_" in model.__dict__:
+                before.append((model, model._get_state()))
+            options = {} if "t_" in model.__dict__ else {"classes": [0, 1]}
+            y = membership_column(member, k)
+            model.partial_fit(rows, y, sample_weight=sample_weight, **options)
+    except BaseException:
+        for model, state in before:
+            model._set_state(*state)
+        raise
+
+
+# ------------------------------------------------- the arrays of all labels, in saved states
+
+# The only array whose length differs from label to label: features of an open mini-batch.
+_RAGGED = "touched"
+
+
+def stack_arrays(states: list[dict[str, Array]]) -> dict[str, Array]:
+    """The arrays of every label, one below the other."""
+    stacked = {}
+    for name in sorted({name for arrays in states for name in arrays}):
+        parts = [arrays[name] for arrays in states]
+        if name == _RAGGED:
+            stacked["touched_ends"] = np.cumsum([len(part) for part in parts])
+            stacked[name] = np.concatenate(parts)
+        else:
+            stacked[name] = np.stack(parts)
+    return stacked
+
+
+def part_arrays(arrays: dict[str, Array], n_labels: int) -> dict[str, Any]:
+    """For each name, the array of every label."""
+    arrays = dict(arrays)
+    ends = arrays.pop("touched_ends", None)
+    parts: dict[str, Any] = {}
+    if ends is not None:
+        whole = arrays.pop(_RAGGED, np.empty(0))
+        size = len(whole) if whole.ndim == 1 else 0
+        bounds = ArrayField((n_labels,), np.int64, 0, size)
+        Schema("model", {}, {"touched_ends": bounds}).check({}, {"touched_ends": ends})
+        if (np.diff(ends) < 0).any() or ends[-1] != size:
+            raise ValueError("the saved touched_ends of the model do not ascend to its end")
+        parts[_RAGGED] = np.split(whole, ends[:-1])
+    for name, array in arrays.items():
+        if array.ndim < 1 or len(array) != n_labels:
+            raise ValueError(f"the saved {name[:60]} of the model is not there for each label")
+        parts[name] = array
+    return parts

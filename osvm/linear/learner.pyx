@@ -39,7 +39,8 @@ from osvm.linear.model cimport (
     pointer, raise_status,
 )
 from osvm.linear.mini_batch cimport apply_batch
-from osvm.linear.columns cimport SCRATCH_ROWS, learn_classes
+from osvm.linear.column_steps cimport SCRATCH_ROWS
+from osvm.linear.columns cimport learn_classes
 from osvm.linear.one_output cimport learn_one_output
 from osvm.linear.step_guard cimport RunBounds, largest_of, loss_slope, numbers_bound, rho_at
 from osvm.linear.weights cimport SCRATCH, ScaledMatrix, ScaledVector

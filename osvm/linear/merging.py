@@ -24,8 +24,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Outputs", "merge_sigmoids", "merge_states"]
-
 Array = npt.NDArray[Any]
 State = tuple[dict[str, Any], dict[str, Array]]
 # Output `new[k]` of the merged model is `sign[k]` times output `old[k]` of the part.

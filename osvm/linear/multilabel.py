@@ -17,7 +17,6 @@ Invariants:
 from __future__ import annotations
 
 import copy
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -30,21 +29,26 @@ from osvm._input.label_sets import MAX_LABELS, LabelSets, label_array, membershi
 from osvm._input.labels import LabelIndex, resolve_class_weight
 from osvm._input.parameters import check_choice, check_integer
 from osvm._input.rows import RowSource
-from osvm._input.schema import ArrayField, Field, Schema, check_list
+from osvm._input.schema import Field, check_list
 from osvm.linear.classifier import LinearClassifier
-from osvm.linear.label_models import LabelModels, in_one_pass
+from osvm.linear.label_models import (
+    LabelModels,
+    fit_apart,
+    in_one_pass,
+    learn_apart,
+    part_arrays,
+    stack_arrays,
+)
 from osvm.linear.plan import one_setting, resolve_plan
 from osvm.linear.scaling import Scaling, scaled
 from osvm.linear.state import PlanParams
-
-__all__ = ["MultilabelClassifier"]
 
 Array = npt.NDArray[Any]
 _BINARY = LabelIndex.of(np.array([0, 1]))
 
 
 def _has_probabilities(model: MultilabelClassifier) -> bool:
-    probe = LinearClassifier(**model._inner_params())
+    probe = LinearClassifier(**model.get_params(deep=False))
     if not hasattr(probe, "predict_proba"):
         raise AttributeError("predict_proba needs loss='logistic' or probability=True")
     return True
@@ -128,13 +132,10 @@ epochs, tol, shuffle, random_state, probability
         self.class_weight = class_weight
         self.probability = probability
 
-    def _inner_params(self) -> dict[str, Any]:
-        return self.get_params(deep=False)
-
     def _new_inner(self, **changed: Any) -> LinearClassifier:
         if self.class_weight is not None:
             check_choice("class_weight", self.class_weight, ["balanced"])
-        params = self._inner_params()
+        params = self.get_params(deep=False)
         if self.scale != "running":  # which has one setting
             params["schedule"] = one_setting(self.schedule)
         return LinearClassifier(**params | changed)
@@ -144,7 +145,7 @@ epochs, tol, shuffle, random_state, probability
         out = super().set_params(**params)
         self.__dict__.pop("_plan_values", None)
         for model in self.__dict__.get("_models") or []:
-            model.set_params(**self._inner_params())
+            model.set_params(**self.get_params(deep=False))
         return out
 
     # ------------------------------------------------------------------ learning
@@ -172,11 +173,12 @@ epochs, tol, shuffle, random_state, probability
             if in_one_pass(self._new_inner()):
                 joined = self._fit_joined(source, rows, sets, codes, len(index), sample_weight)
             else:
-                models = self._fit_apart(rows, sets.membership(codes, len(index)), sample_weight)
+                params, member = self.get_params(deep=False), sets.membership(codes, len(index))
+                models = fit_apart(self._new_inner, params, rows, member, sample_weight)
             with self._lock.changing():
                 self._set_features(X, source)
                 self._index = index
-                self._keep_models(joined, models)
+                self._joined, self._models = joined, models
                 self._keep_plan_values()
                 self.t_ = source.n_rows * epochs
                 own = [getattr(model, "n_iter_", epochs) for model in models]
@@ -213,30 +215,6 @@ epochs, tol, shuffle, random_state, probability
             shuffle=self.shuffle,
             rng=make_generator(self.random_state),
         )
-
-    def _fit_apart(self, rows: Any, member: Any, sample_weight: Any) -> list[LinearClassifier]:
-        """One label after the other."""
-        models = []
-        for k in range(member.shape[1]):
-            y = membership_column(member, k)
-            if y.min() != y.max():
-                models.append(self._new_inner().fit(rows, y, sample_weight=sample_weight))
-                continue
-            # All rows have the label, or none: a stream, which has no C and no full batch.
-            whole = {"batch_size": len(y)} if self.batch_size == "full" else {}
-            constant = self._new_inner(C=None, tol=None, **whole)
-            constant._scaling = getattr(constant._open(rows, reset=True)[0], "scaling", None)
-            for _ in range(self.epochs):
-                constant.partial_fit(rows, y, classes=[0, 1], sample_weight=sample_weight)
-            # It goes on with the parameters of the others, which are its own resolved.
-            constant.set_params(**self._inner_params())
-            constant._plan = dataclasses.replace(constant._plan, C=self.C)
-            constant._keep_plan_values()
-            models.append(constant)
-        return models
-
-    def _keep_models(self, joined: LabelModels | None, models: list[LinearClassifier]) -> None:
-        self._joined, self._models = joined, models
 
     def _label_models(self) -> list[LinearClassifier]:
         """A model for each label, as saved files have them."""
@@ -344,10 +322,12 @@ epochs, tol, shuffle, random_state, probability
                     self.t_ = before + int(joined.block.seen.max() - start)
                 raise
         else:
-            models = self._learn_apart(rows, sets.membership(codes, len(index)), weight)
+            models = list(self._label_models()) if "t_" in known else []
+            member = sets.membership(codes, len(index))
+            learn_apart(models, self._new_inner, rows, member, weight)
         self._set_features(X, source)
         self._index = index
-        self._keep_models(joined, models)
+        self._joined, self._models = joined, models
         self._keep_plan_values()
         self.t_ = before + source.n_rows
 
@@ -364,7 +344,7 @@ epochs, tol, shuffle, random_state, probability
         order = np.argsort(self._index.classes, kind="stable")
         self._index = LabelIndex(self._index.classes[order])
         models = self._label_models()
-        self._keep_models(*self._restored([models[k] for k in order], self._joined is not None))
+        self._keep_models([models[k] for k in order], self._joined is not None)
 
     def _stream_joined(self, source: RowSource, rows: Any, n_labels: int) -> LabelModels | None:
         """The models for the next block in one pass; None where they learn one by one."""
@@ -392,27 +372,6 @@ epochs, tol, shuffle, random_state, probability
         if n_labels > len(joined.plans):
             joined = joined.with_labels(n_labels, source)
         return joined
-
-    def _learn_apart(self, rows: Any, member: Any, sample_weight: Any) -> list[LinearClassifier]:
-        """One label after the other; all of them or none."""
-        models = list(self._label_models()) if "t_" in self.__dict__ else []
-        scaling = models[0]._scaling if models else None
-        for _ in range(member.shape[1] - len(models)):
-            models.append(self._new_inner())
-            models[-1]._scaling = scaling
-        before: list[tuple[LinearClassifier, Any]] = []
-        try:
-            for k, model in enumerate(models):
-                if "t_" in model.__dict__:
-                    before.append((model, model._get_state()))
-                options = {} if "t_" in model.__dict__ else {"classes": [0, 1]}
-                y = membership_column(member, k)
-                model.partial_fit(rows, y, sample_weight=sample_weight, **options)
-        except BaseException:
-            for model, state in before:
-                model._set_state(*state)
-            raise
-        return models
 
     # ---------------------------------------------------------------- predicting
 
@@ -522,23 +481,14 @@ epochs, tol, shuffle, random_state, probability
         scalars["labels"] = self._index.get_state()
         scalars["joined"] = self._joined is not None
         scalars["models"] = [state[0] for state in states]
-        names = sorted({name for _, arrays in states for name in arrays})
-        stacked = {}
-        for name in names:
-            parts = [arrays[name] for _, arrays in states]
-            if name == _RAGGED:
-                stacked["touched_ends"] = np.cumsum([len(part) for part in parts])
-                stacked[name] = np.concatenate(parts)
-            else:
-                stacked[name] = np.stack(parts)
-        return scalars, stacked
+        return scalars, stack_arrays([state[1] for state in states])
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
         self._check_scalars(scalars, _STATE)
         index = LabelIndex.from_state(scalars["labels"])
         states = scalars["models"]
         check_list("models", states, Field("dict"), least=len(index), most=len(index))
-        parts = _parted(arrays, len(states))
+        parts = part_arrays(arrays, len(states))
         models = []
         for k, state in enumerate(states):
             if state.get("n_features_in") != scalars["n_features_in"]:
@@ -551,22 +501,18 @@ epochs, tol, shuffle, random_state, probability
         self._set_base_state(scalars)
         self._index = index
         self.__dict__.pop("_plan_values", None)
-        self._keep_models(*self._restored(models, scalars.get("joined")))
+        self._keep_models(models, scalars.get("joined"))
 
-    @staticmethod
-    def _restored(
-        models: list[LinearClassifier], is_joined: Any
-    ) -> tuple[LabelModels | None, list[LinearClassifier]]:
+    def _keep_models(self, models: list[LinearClassifier], is_joined: Any) -> None:
         """Side by side where they were so, or could be: sums are rounded in another order."""
         if is_joined is None:  # an old file does not tell
             is_joined = in_one_pass(models[0])
-        joined = LabelModels.joined(models) if is_joined else None
-        return joined, [] if joined is not None else models
+        self._joined = LabelModels.joined(models) if is_joined else None
+        self._models = [] if self._joined is not None else models
 
     # The weights are compiled; pickles carry the labels' own models instead.
     def __getstate__(self) -> dict[str, Any]:
-        getstate = getattr(super(), "__getstate__", None)
-        state = dict(getstate() if getstate is not None else self.__dict__)
+        state = super().__getstate__()
         state["_is_joined"] = state.pop("_joined", None) is not None
         if state["_is_joined"]:
             state["_models"] = self._label_models()
@@ -582,7 +528,7 @@ epochs, tol, shuffle, random_state, probability
         else:
             self.__dict__.update(state)
         if "_models" in self.__dict__:
-            self._keep_models(*self._restored(self._models, is_joined))
+            self._keep_models(self._models, is_joined)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -598,26 +544,3 @@ _STATE = {
     "models": Field("list"),
     "joined": Field("flag", optional=True),  # not in the first files of format 1
 }
-
-# The only array whose length differs from label to label: features of an open mini-batch.
-_RAGGED = "touched"
-
-
-def _parted(arrays: dict[str, Array], n_labels: int) -> dict[str, Any]:
-    """For each name, the array of every label."""
-    arrays = dict(arrays)
-    ends = arrays.pop("touched_ends", None)
-    parts: dict[str, Any] = {}
-    if ends is not None:
-        whole = arrays.pop(_RAGGED, np.empty(0))
-        size = len(whole) if whole.ndim == 1 else 0
-        bounds = ArrayField((n_labels,), np.int64, 0, size)
-        Schema("model", {}, {"touched_ends": bounds}).check({}, {"touched_ends": ends})
-        if (np.diff(ends) < 0).any() or ends[-1] != size:
-            raise ValueError("the saved touched_ends of the model do not ascend to its end")
-        parts[_RAGGED] = np.split(whole, ends[:-1])
-    for name, array in arrays.items():
-        if array.ndim < 1 or len(array) != n_labels:
-            raise ValueError(f"the saved {name[:60]} of the model is not there for each label")
-        parts[name] = array
-    return parts

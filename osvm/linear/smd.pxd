@@ -1,4 +1,5 @@
 # Base of the learners whose step sizes are learnt by stochastic meta-descent.
+from osvm._input.rows cimport RowSource
 from osvm.core.typedefs cimport Loss, Row, Step
 
 cdef enum MetaStatus:
@@ -40,3 +41,5 @@ cdef class MetaLearner:
     cdef double find_error(self, double target, Py_ssize_t label) noexcept nogil
     cdef int learn(self, const Row *x, double target, Py_ssize_t label, double c, double *value,
                    double *eta) noexcept nogil
+    cdef _check_rows(self, RowSource X)
+    cdef void score_row(self, const Row *x, double *work, double *out) noexcept nogil

@@ -210,9 +210,7 @@ cdef class MetaLearner:
         cdef bint weighted = sample_weight is not None, recorded = record is not None
         cdef double value = 0.0, eta = 0.0
         cdef Row row
-        if X.rows.n_features != self.n_features:
-            raise ValueError(f"rows have {X.rows.n_features} features, "
-                             f"the model {self.n_features}")
+        self._check_rows(X)
         if order is not None:
             order_view = order
             size = order_view.shape[0]
@@ -292,6 +290,11 @@ cdef class MetaLearner:
             f"the step at row {row} would overflow the weights: scale the features (for example "
             "to unit norm), raise reg or lower eta0 or mu")
 
+    cdef _check_rows(self, RowSource X):
+        if X.rows.n_features != self.n_features:
+            raise ValueError(f"rows have {X.rows.n_features} features, "
+                             f"the model {self.n_features}")
+
     def flush(self):
         """Nothing is pending: each example makes its own step."""
 
@@ -302,6 +305,30 @@ cdef class MetaLearner:
     def average_intercept(self):
         """The last offsets: these learners keep no average."""
         return self.intercept.copy()
+
+    def frozen_average(self):
+        """A copy: these learners keep no average."""
+        return self.copy()
+
+    cdef void score_row(self, const Row *x, double *work, double *out) noexcept nogil:
+        """out[k] = score k of the row, offset included; `work` has room for n_out numbers."""
+
+    def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
+               Py_ssize_t start=0, Py_ssize_t stop=-1):
+        """out[i] = scores of row i, offsets included, for rows start:stop."""
+        cdef Py_ssize_t i
+        cdef Row row
+        cdef double[::1] work = np.empty(self.n_out)
+        self._check_rows(X)
+        if stop < 0:
+            stop = X.rows.n_rows
+        if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
+                or out.shape[1] != self.n_out:
+            raise ValueError("out does not fit the rows")
+        with nogil:
+            for i in range(start, stop):
+                rows_get(&X.rows, i, &row)
+                self.score_row(&row, &work[0], &out[i, 0])
 
     # ------------------------------------------------------- saving, copying
 
@@ -394,20 +421,9 @@ cdef class SMDLearner(MetaLearner):
         self._stamp = np.zeros(n_features, np.int64)
         self._powers = self.step.decay ** np.arange(TABLE)
         self._weights_t = -1.0
-        self._bind()
-
-    cdef _bind(self):
-        cdef size_t where
-        cdef int64_t[::1] stamp = self._stamp
-        cdef double[::1] powers = self._powers
-        where = self._w.__array_interface__["data"][0]
-        self.w = <void *> where
-        where = self._z.__array_interface__["data"][0]
-        self.trace = <void *> where
-        where = self._eta.__array_interface__["data"][0]
-        self.etas = <void *> where
-        self.stamp = &stamp[0]
-        self.powers = &powers[0]
+        self.w, self.trace, self.etas = pointer(self._w), pointer(self._z), pointer(self._eta)
+        self.stamp = <int64_t *> pointer(self._stamp)
+        self.powers = <double *> pointer(self._powers)
         self.single = self.dtype == np.float32
 
     # ------------------------------------------------------- one coordinate
@@ -584,34 +600,13 @@ cdef class SMDLearner(MetaLearner):
         eta = self._read()[2]
         return eta[:, 0] if self.n_out == 1 else np.ascontiguousarray(eta.T)
 
-    def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
-               Py_ssize_t start=0, Py_ssize_t stop=-1):
-        """out[i] = scores of row i, offsets included, for rows start:stop."""
-        cdef Py_ssize_t i
-        cdef Row row
-        if X.rows.n_features != self.n_features:
-            raise ValueError(f"rows have {X.rows.n_features} features, "
-                             f"the model {self.n_features}")
-        if stop < 0:
-            stop = X.rows.n_rows
-        if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
-                or out.shape[1] != self.n_out:
-            raise ValueError("out does not fit the rows")
-        with nogil:
-            for i in range(start, stop):
-                rows_get(&X.rows, i, &row)
-                if self.single:
-                    self.read_row(&row, <const float32_t *> self.w,
-                                  <const float32_t *> self.trace,
-                                  <const float32_t *> self.etas, &out[i, 0])
-                else:
-                    self.read_row(&row, <const float64_t *> self.w,
-                                  <const float64_t *> self.trace,
-                                  <const float64_t *> self.etas, &out[i, 0])
-
-    def frozen_average(self):
-        """A copy: these learners keep no average."""
-        return self.copy()
+    cdef void score_row(self, const Row *x, double *work, double *out) noexcept nogil:
+        if self.single:
+            self.read_row(x, <const float32_t *> self.w, <const float32_t *> self.trace,
+                          <const float32_t *> self.etas, out)
+        else:
+            self.read_row(x, <const float64_t *> self.w, <const float64_t *> self.trace,
+                          <const float64_t *> self.etas, out)
 
     # ------------------------------------------------------- saving, copying
 

@@ -40,13 +40,12 @@ from osvm._input.schema import meta_schema
 from osvm.linear.dual_steps cimport full_sq_norm
 from osvm.linear.smd cimport META_DONE, META_NOT_FINITE, META_STEP_TOO_LARGE, MetaLearner
 from osvm._parts.compiled cimport LossSpec, StepSpec
-from osvm._input.rows cimport RowSource
-from osvm.linear.weights cimport SCRATCH, ScaledMatrix, ScaledVector
-from osvm.core.rows cimport row_index, rows_get
+from osvm.linear.weights cimport ScaledMatrix, ScaledVector
+from osvm.core.rows cimport row_index
 from osvm.core.smat cimport smat_axpy, smat_dot, smat_shrink
 from osvm.core.step cimport step_smd_factor, step_clip
 from osvm.core.svec cimport svec_axpy, svec_dot, svec_shrink
-from osvm.core.typedefs cimport WEIGHT_F32, Row, SMat, SVec, float32_t, float64_t, weight_t
+from osvm.core.typedefs cimport Row, SMat, SVec, float32_t, float64_t, weight_t
 
 # The scale of u shrinks by `decay` with each example; it is folded below these bounds, which
 # are far below those of weights, so that folds are rare.
@@ -92,6 +91,11 @@ cdef class SVMDLearner(MetaLearner):
     cdef SVec *vec_u
     cdef SMat *mat
     cdef SMat *mat_u
+    cdef void *v                        # numbers of f and of u, n_features x n_out
+    cdef void *u
+    cdef double *scale                  # of f, the same for all outputs
+    cdef double *scale_u
+    cdef bint single                    # v and u are float32
     cdef double *a                      # coefficients of one step
     cdef object _a
     cdef public double r
@@ -127,17 +131,18 @@ cdef class SVMDLearner(MetaLearner):
         self.weights, self.trace = weights, trace
         self.vec = self.vec_u = NULL
         self.mat = self.mat_u = NULL
+        self.single = self.dtype == np.float32
         if self.n_out == 1:
             vector = weights
-            self.vec = &vector.w
+            self.vec, self.scale, self.v = &vector.w, &vector.w.scale, vector.w.v
             vector = trace
-            self.vec_u = &vector.w
+            self.vec_u, self.scale_u, self.u = &vector.w, &vector.w.scale, vector.w.v
             self.vec_u.low = self._trace_low()
         else:
             matrix = weights
-            self.mat = &matrix.w
+            self.mat, self.scale, self.v = &matrix.w, matrix.w.scale, matrix.w.v
             matrix = trace
-            self.mat_u = &matrix.w
+            self.mat_u, self.scale_u, self.u = &matrix.w, matrix.w.scale, matrix.w.v
             self.mat_u.low = self._trace_low()
 
     # ------------------------------------------------------------- learning
@@ -187,7 +192,8 @@ cdef class SVMDLearner(MetaLearner):
             any_bend = any_bend or bend != 0.0
             if not fabs(a_u[k]) + fabs(a[k]) <= largest:
                 largest = fabs(a_u[k]) + fabs(a[k])
-        if not (largest * 100.0 < self.limit * self._smallest_scale() and isfinite(k_self)):
+        if not (largest * 100.0 < self.limit * min(fabs(self.scale[0]), fabs(self.scale_u[0]))
+                and isfinite(k_self)):
             return META_STEP_TOO_LARGE
         self.step.eta = eta
         self.pi = (dec * (dec * decay * self.pi - eta * (reg * self.sq_f + xi_f)      # (50)
@@ -229,95 +235,54 @@ cdef class SVMDLearner(MetaLearner):
         eta_used[0] = eta
         return META_DONE
 
-    cdef double _smallest_scale(self) noexcept nogil:
-        """A lower bound for the scales by which a step is divided."""
-        if self.n_out == 1:
-            return min(fabs(self.vec.scale), fabs(self.vec_u.scale))
-        return min(fabs(self.mat.scale[0]), fabs(self.mat_u.scale[0]))
-
     cdef void _fold_into_u(self, double dec, double decay, double shrink) noexcept nogil:
         """u <- dec decay (u + r f) - shrink f with scale 1, so that r can be 0.  O(d)."""
-        cdef Py_ssize_t k, n = self.n_features * self.n_out
-        cdef double keep, factor = dec * decay * self.r - shrink
-        if self.n_out == 1:
-            keep = dec * decay * self.vec_u.scale
-            factor *= self.vec.scale
-            self._fold_arrays(self.vec.kind, self.vec_u.v, self.vec.v, n, keep, factor)
-            self.vec_u.scale = 1.0
+        cdef Py_ssize_t n = self.n_features * self.n_out
+        cdef double keep = dec * decay * self.scale_u[0]
+        cdef double factor = (dec * decay * self.r - shrink) * self.scale[0]
+        if self.single:
+            add_scaled(<float32_t *> self.u, <const float32_t *> self.v, n, keep, factor)
         else:
-            keep = dec * decay * self.mat_u.scale[0]
-            factor *= self.mat.scale[0]
-            self._fold_arrays(self.mat.kind, self.mat_u.v, self.mat.v, n, keep, factor)
-            for k in range(self.n_out):
-                self.mat_u.scale[k] = 1.0
+            add_scaled(<float64_t *> self.u, <const float64_t *> self.v, n, keep, factor)
+        self._set_trace_scale(1.0)
         self.touched_all = True
         self.since = 1e300      # sum afresh after this step
 
-    cdef void _fold_arrays(self, int kind, void *u, const void *v, Py_ssize_t n, double keep,
-                           double factor) noexcept nogil:
-        if kind == WEIGHT_F32:
-            add_scaled(<float32_t *> u, <const float32_t *> v, n, keep, factor)
-        else:
-            add_scaled(<float64_t *> u, <const float64_t *> v, n, keep, factor)
+    cdef void _set_trace_scale(self, double scale) noexcept nogil:
+        cdef Py_ssize_t k
+        for k in range(self.n_out):
+            self.scale_u[k] = scale
 
     cdef void _sum_afresh(self) noexcept nogil:
         """<f, z> and ||f||^2 by their definition.  O(d)."""
         cdef Py_ssize_t n = self.n_features * self.n_out
-        cdef double s, s_u, vv, uv
-        cdef void *v
-        cdef void *u
-        cdef int kind
-        if self.n_out == 1:
-            s, s_u, v, u, kind = self.vec.scale, self.vec_u.scale, self.vec.v, self.vec_u.v, \
-                self.vec.kind
+        cdef double vv, uv
+        if self.single:
+            vv = inner(<const float32_t *> self.v, <const float32_t *> self.v, n)
+            uv = inner(<const float32_t *> self.u, <const float32_t *> self.v, n)
         else:
-            s, s_u, v, u, kind = self.mat.scale[0], self.mat_u.scale[0], self.mat.v, \
-                self.mat_u.v, self.mat.kind
-        if kind == WEIGHT_F32:
-            vv = inner(<const float32_t *> v, <const float32_t *> v, n)
-            uv = inner(<const float32_t *> u, <const float32_t *> v, n)
-        else:
-            vv = inner(<const float64_t *> v, <const float64_t *> v, n)
-            uv = inner(<const float64_t *> u, <const float64_t *> v, n)
-        self.sq_f = s * s * vv
-        self.pi = self.r * self.sq_f + s * s_u * uv
+            vv = inner(<const float64_t *> self.v, <const float64_t *> self.v, n)
+            uv = inner(<const float64_t *> self.u, <const float64_t *> self.v, n)
+        self.sq_f = self.scale[0] * self.scale[0] * vv
+        self.pi = self.r * self.sq_f + self.scale[0] * self.scale_u[0] * uv
         self.since = 0.0
 
     # ------------------------------------------------- where the trace is not zero
 
     cdef void _shrink_trace(self, double factor) noexcept nogil:
         """u <- factor u, by its scale, which is folded where it gets small."""
-        cdef Py_ssize_t k
-        cdef double scale
-        if self.n_out == 1:
-            scale = self.vec_u.scale * factor
-        else:
-            scale = self.mat_u.scale[0] * factor
+        cdef double scale = self.scale_u[0] * factor
         if scale >= self._trace_low():
-            if self.n_out == 1:
-                self.vec_u.scale = scale
-            else:
-                for k in range(self.n_out):
-                    self.mat_u.scale[k] = scale
+            self._set_trace_scale(scale)
             return
-        if self.n_out == 1:
-            self.vec_u.scale = 1.0
+        self._set_trace_scale(1.0)
+        if self.single:
+            self._fold_scale(<float32_t *> self.u, scale)
         else:
-            for k in range(self.n_out):
-                self.mat_u.scale[k] = 1.0
-        if self._u_kind() == WEIGHT_F32:
-            self._fold_scale(<float32_t *> self._u(), scale)
-        else:
-            self._fold_scale(<float64_t *> self._u(), scale)
+            self._fold_scale(<float64_t *> self.u, scale)
 
     cdef double _trace_low(self) noexcept nogil:
-        return TRACE_LOW_F32 if self._u_kind() == WEIGHT_F32 else TRACE_LOW_F64
-
-    cdef void *_u(self) noexcept nogil:
-        return self.vec_u.v if self.n_out == 1 else self.mat_u.v
-
-    cdef int _u_kind(self) noexcept nogil:
-        return self.vec_u.kind if self.n_out == 1 else self.mat_u.kind
+        return TRACE_LOW_F32 if self.single else TRACE_LOW_F64
 
     cdef void _fold_scale(self, weight_t *u, double scale) noexcept nogil:
         """u <- scale u, entry by entry, and list the columns that are not zero then."""
@@ -396,10 +361,10 @@ cdef class SVMDLearner(MetaLearner):
             return
         if x.indices == NULL:
             self.touched_all = True
-        elif self._u_kind() == WEIGHT_F32:
-            self._remember_new(<const float32_t *> self._u(), x)
+        elif self.single:
+            self._remember_new(<const float32_t *> self.u, x)
         else:
-            self._remember_new(<const float64_t *> self._u(), x)
+            self._remember_new(<const float64_t *> self.u, x)
 
     cdef void _remember_new(self, const weight_t *u, const Row *x) noexcept nogil:
         cdef Py_ssize_t i, j, k, K = self.n_out
@@ -418,42 +383,17 @@ cdef class SVMDLearner(MetaLearner):
         """z = r f + u as a float64 array, (n_features,) or (n_out, n_features)."""
         return self.r * self.weights.array() + self.trace.array()
 
-    def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
-               Py_ssize_t start=0, Py_ssize_t stop=-1):
-        """out[i] = scores of row i, offsets included, for rows start:stop."""
-        cdef Py_ssize_t i, k
-        cdef Row row
-        cdef double small[SCRATCH]
-        cdef double[::1] large
-        cdef double *work = small
+    cdef void score_row(self, const Row *x, double *work, double *out) noexcept nogil:
+        cdef Py_ssize_t k
         cdef SMat mat
-        if X.rows.n_features != self.n_features:
-            raise ValueError(f"rows have {X.rows.n_features} features, "
-                             f"the model {self.n_features}")
-        if stop < 0:
-            stop = X.rows.n_rows
-        if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
-                or out.shape[1] != self.n_out:
-            raise ValueError("out does not fit the rows")
-        if self.n_out > SCRATCH:
-            large = np.empty(self.n_out)
-            work = &large[0]
-        with nogil:
-            if self.mat != NULL:
-                mat = self.mat[0]
-                mat.work = work         # scratch of this call's own, see ScaledMatrix.reader
-            for i in range(start, stop):
-                rows_get(&X.rows, i, &row)
-                if self.n_out == 1:
-                    out[i, 0] = svec_dot(self.vec, &row)
-                else:
-                    smat_dot(&mat, &row, &out[i, 0])
-                for k in range(self.n_out):
-                    out[i, k] += self.b[k]
-
-    def frozen_average(self):
-        """A copy: these learners keep no average."""
-        return self.copy()
+        if self.n_out == 1:
+            out[0] = svec_dot(self.vec, x)
+        else:
+            mat = self.mat[0]
+            mat.work = work             # scratch of this call's own, see ScaledMatrix.reader
+            smat_dot(&mat, x, out)
+        for k in range(self.n_out):
+            out[k] += self.b[k]
 
     # ------------------------------------------------------- saving, copying
 

@@ -35,8 +35,6 @@ from osvm.kernel.cached.task import Task
 from osvm.kernel.fixed_set import check_max_iter
 from osvm.kernel.options import refuse_foreign
 
-__all__ = ["CachedGridSearch", "cached_grid_search"]
-
 Array = NDArray[Any]
 
 

@@ -35,8 +35,6 @@ from osvm.linear.first_step import (
 from osvm.linear.plan import EPOCHS, Plan, one_setting, resolve_plan
 from osvm.linear.training import Examples, objective, resolve_shuffle, visiting_order
 
-__all__ = ["OnePassSearch", "one_pass_search"]
-
 Array = npt.NDArray[Any]
 
 # Parameters that may differ between candidates: those that act on one column.

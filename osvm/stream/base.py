@@ -328,7 +328,7 @@ class ParsedReader(LineReader):
 
     def _batch(self, taken: tuple) -> tuple:
         """A batch from what the parser's `take` gives."""
-        raise NotImplementedError
+        return taken
 
     def _read_batch(self) -> tuple | None:
         return self._batch(self._parser.take()) if self._collect() else None

@@ -77,6 +77,12 @@ class CsvReader(RecordReader):
         for given, what in ((separator, "separator"), (quote, "quote")):
             if given is not None and (len(given.encode()) != 1 or given in "\r\n\0"):
                 raise ValueError(f"{what} must be one ASCII character, got {given!r}")
+        self.separator, self.quote, self.header = separator, quote, header
+        self._separator = ord(separator)
+        self._quote = ord(quote) if quote else 0
+        self._wanted: bytes | None = None
+        self._pending: list[bytes] | None = None
+        self._n_fields = 0
         super().__init__(
             source,
             label=label,
@@ -91,13 +97,6 @@ class CsvReader(RecordReader):
             on_error=on_error,
             max_line=max_line,
         )
-        self.separator, self.quote, self.header = separator, quote, header
-        self._separator = ord(separator)
-        self._quote = ord(quote) if quote else 0
-        self._wanted: bytes | None = None
-        self._pending: list[bytes] | None = None
-        self._n_fields = 0
-        self._begin()
 
     def _begin(self) -> None:
         """Settle the columns from the first record."""
@@ -136,7 +135,7 @@ class CsvReader(RecordReader):
         self._order = [rank[place] for place in places]
         self._in_order = self._order == list(range(len(self._order)))
         self._places = sorted(set(places))
-        self._settle()
+        super()._begin()
 
     _had_mark = False
     _pending_lines = 0

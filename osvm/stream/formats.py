@@ -9,7 +9,7 @@ from typing import Any
 from osvm.stream.base import Reader
 from osvm.stream.csv import CsvReader
 from osvm.stream.jsonl import JsonlReader
-from osvm.stream.open import ByteSource, FormatError
+from osvm.stream.open import ByteSource
 from osvm.stream.parquet import ParquetReader
 from osvm.stream.svmlight import SvmlightReader
 from osvm.stream.text import TextReader
@@ -124,6 +124,3 @@ def read(source: Any, format: str | None = None, **options: Any) -> Reader:
     if format == "tsv":
         options.setdefault("separator", "\t")
     return FORMATS[format](source, **options)
-
-
-__all__ = ["FORMATS", "FormatError", "guess_format", "read"]

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from osvm.stream.records import RecordReader
-from osvm.stream.tokenizer import HashingTokenizer
 
 
 class JsonlReader(RecordReader):
@@ -30,39 +26,10 @@ class JsonlReader(RecordReader):
     array([5, 1])
     """
 
-    def __init__(
-        self,
-        source: Any,
-        *,
-        label: str | None = "label",
-        text: str | Sequence[str] | None = None,
-        features: Sequence[str] | None = None,
-        weight: str | None = None,
-        label_type: str = "str",
-        label_separator: str | None = None,
-        tokenizer: HashingTokenizer | dict | None = None,
-        batch_size: int = 4096,
-        dtype: Any = np.float32,
-        on_error: str = "raise",
-        max_line: int = 1 << 25,
-    ) -> None:
-        if text is None and features is None:
+    def _begin(self) -> None:
+        if self._all_columns:
             raise ValueError("JSON lines need text=... or features=...")
-        super().__init__(
-            source,
-            label=label,
-            text=text,
-            features=features,
-            weight=weight,
-            label_type=label_type,
-            label_separator=label_separator,
-            tokenizer=tokenizer,
-            batch_size=batch_size,
-            dtype=dtype,
-            on_error=on_error,
-            max_line=max_line,
-        )
-        self._settle()
+        super()._begin()
 
     def _next_record(self) -> list[Any] | None:
         lines = self.lines

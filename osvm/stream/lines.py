@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from osvm.stream.open import ByteSource, FormatError
+from osvm.stream.open import ByteSource
 
 PAD = 32
 
@@ -158,6 +158,3 @@ class LineSource:
 
 class LineTooLong(Exception):
     """A line beyond `max_line`."""
-
-
-__all__ = ["FormatError", "LineSource", "LineTooLong", "PAD"]

@@ -32,32 +32,13 @@ class Metric:
         return f"Metric({self.name!r})"
 
 
-def _error(y: Any, prediction: Any, _loss: Any) -> np.ndarray:
-    return np.asarray(y != prediction, dtype=np.float64)
-
-
-def _accuracy(y: Any, prediction: Any, _loss: Any) -> np.ndarray:
-    return np.asarray(y == prediction, dtype=np.float64)
-
-
-def _squared(y: Any, prediction: Any, _loss: Any) -> np.ndarray:
-    return (np.asarray(y, dtype=np.float64) - prediction) ** 2
-
-
-def _absolute(y: Any, prediction: Any, _loss: Any) -> np.ndarray:
-    return np.abs(np.asarray(y, dtype=np.float64) - prediction)
-
-
-def _loss(_y: Any, _prediction: Any, loss: Any) -> np.ndarray:
-    return loss
-
-
-MEANS = {
-    "error": _error,
-    "accuracy": _accuracy,
-    "squared_error": _squared,
-    "absolute_error": _absolute,
-    "loss": _loss,
+# Of labels, predictions and the model's own losses: a figure for each example.
+MEANS: dict[str, Callable[[Any, Any, Any], np.ndarray]] = {
+    "error": lambda y, prediction, loss: np.asarray(y != prediction, dtype=np.float64),
+    "accuracy": lambda y, prediction, loss: np.asarray(y == prediction, dtype=np.float64),
+    "squared_error": lambda y, prediction, loss: (np.asarray(y, np.float64) - prediction) ** 2,
+    "absolute_error": lambda y, prediction, loss: np.abs(np.asarray(y, np.float64) - prediction),
+    "loss": lambda y, prediction, loss: loss,
 }
 
 

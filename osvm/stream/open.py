@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from importlib import import_module
 from typing import IO, Any
 
 MAGIC = {
@@ -17,7 +18,7 @@ MAGIC = {
     b"\xfd7zXZ\x00": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
 }
-
+MODULES = {"gzip": "gzip", "bz2": "bz2", "xz": "lzma"}
 
 PIPE_PIECE = 1 << 17  # bytes that are taken from a pipe at a time
 
@@ -120,22 +121,12 @@ class ByteSource:
             head = b""
         self._head = head
         inner: Any = raw if not head else _Joined(head, raw)
-        if self.compression == "gzip":
-            import gzip
-
-            self._file = gzip.GzipFile(fileobj=inner, mode="rb")
-        elif self.compression == "bz2":
-            import bz2
-
-            self._file = bz2.BZ2File(inner)
-        elif self.compression == "xz":
-            import lzma
-
-            self._file = lzma.LZMAFile(inner)  # noqa: SIM115
+        if self.compression is None:
+            self._file = inner
         elif self.compression == "zstd":
             self._file = _open_zstd(inner, self.name)
-        else:
-            self._file = inner
+        else:  # modules of Python's own
+            self._file = import_module(MODULES[self.compression]).open(inner)
 
     def readinto(self, view: memoryview) -> int:
         """Fill `view` as far as the data go; 0 at the end."""

@@ -38,17 +38,17 @@ class RecordReader(LineReader):
         self,
         source: Any,
         *,
-        label: str | None,
-        text: str | Sequence[str] | None,
-        features: Sequence[str] | None,
-        weight: str | None,
-        label_type: str,
-        label_separator: str | None,
-        tokenizer: HashingTokenizer | dict | None,
-        batch_size: int,
-        dtype: Any,
-        on_error: str,
-        max_line: int,
+        label: str | None = "label",
+        text: str | Sequence[str] | None = None,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        label_type: str = "str",
+        label_separator: str | None = None,
+        tokenizer: HashingTokenizer | dict | None = None,
+        batch_size: int = 4096,
+        dtype: Any = np.float32,
+        on_error: str = "raise",
+        max_line: int = 1 << 25,
     ) -> None:
         if text is not None and features is not None:
             raise ValueError("give text or features, not both")
@@ -67,6 +67,17 @@ class RecordReader(LineReader):
         self._all_columns = text is None and features is None  # none was named
         self._line = 0  # lines used so far
         self._builder = CsrBuilder()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Settle the columns, `features` and `n_features`."""
+        if self.tokenizer is not None:
+            self.n_features = self.tokenizer.n_features
+            return
+        assert self.features is not None
+        if not self.features:
+            raise FormatError(self.name, 1, 1, "no column is left for the features")
+        self.n_features = len(self.features)
 
     def _next_record(self) -> list[Any] | None:
         """Label, weight and inputs (each only where asked for); None at the end.
@@ -149,16 +160,6 @@ class RecordReader(LineReader):
         """Names of the fields of a record, in the order that `_read_fields` wants."""
         out = [name for name in (self.label, self.weight) if name is not None]
         return out + (self.text or self.features or [])
-
-    def _settle(self) -> None:
-        """Set the number of columns once the names are known."""
-        if self.tokenizer is not None:
-            self.n_features = self.tokenizer.n_features
-        else:
-            assert self.features is not None
-            if not self.features:
-                raise FormatError(self.name, 1, 1, "no column is left for the features")
-            self.n_features = len(self.features)
 
     @property
     def feature_names(self) -> list[str] | None:

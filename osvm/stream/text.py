@@ -124,11 +124,6 @@ class TextReader(ParsedReader):
         self.n_features = self.tokenizer.n_features
         self._parser = _TextParser(self)
 
-    def _read_batch(self) -> tuple | None:
-        if not self._collect():
-            return None
-        return self._parser.take()
-
     def config(self) -> dict[str, Any]:
         return {
             "format": "text",

@@ -46,8 +46,6 @@ from osvm.kernels import Kernel
 from osvm.kernels import from_config as kernel_from_config
 from osvm.taxonomy import Taxonomy
 
-__all__ = ["BufferSolver"]
-
 Array = npt.NDArray[Any]
 OFFSET_ROWS = 5000  # that the offset is read off at most
 _SETTLING = ("bottou", "inverse_time")  # steps of 1/t

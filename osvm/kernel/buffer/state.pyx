@@ -15,7 +15,7 @@ import numpy as np
 from cpython.buffer cimport PyBUF_WRITE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 
-from osvm._input.schema import buffer_schema, row_squares
+from osvm.kernel.buffer.schema import buffer_schema, row_squares
 
 from osvm._c.engine cimport (
     engine_fold_beta, engine_measure, engine_merge_share, engine_merge_tables, engine_reserve,
