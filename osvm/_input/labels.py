@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._input.convert import warn
+from osvm._input.scan import copy_codes
 from osvm._input.schema import Field, Schema, check_list, fair_dtype
 
 __all__ = [
@@ -143,10 +144,12 @@ class LabelIndex:
             get = self._lookup.get
             found = [get(label, -1) for label in y.tolist()]
             return np.array(found, np.int32), found.index(-1) if -1 in found else -1
-        if self._plain and y.dtype.kind in "iu":
-            # as unsigned numbers, negative ones are too large, and one look is enough
-            unsigned = y.view(np.uint64) if y.dtype == np.int64 else y
-            if unsigned.max() < len(self.classes) and (unsigned is not y or y.min() >= 0):
+        if self._plain and y.dtype == np.int64 and y.flags.c_contiguous:
+            codes = np.empty(n, np.int32)
+            if copy_codes(y, codes, len(self.classes)):
+                return codes, -1
+        elif self._plain and y.dtype.kind in "iu":
+            if y.min() >= 0 and y.max() < len(self.classes):
                 return y.astype(np.int32), -1
         codes = self._find_numbers(y)
         row = int(codes.argmin())
