@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _NUMERIC = "biuf"
+ALIKE = 1000  # rows of one label, at the beginning of a stream, that are worth a warning
 SMALL = 8  # labels up to which a dictionary is quicker than numpy
 Codes = npt.NDArray[np.int32]
 
@@ -395,6 +396,8 @@ def split_outputs(codes: np.ndarray, n_classes: int) -> np.ndarray:
 class LabelRuns:
     """Warns, once, of a stream whose labels come in runs, where what is learnt last wins.
 
+    A stream that begins with a thousand rows of one label, from which nothing can be learnt, is
+    warned of too, once; every row is looked at until another label comes.
     Pairs of neighbors are counted, one in 128 rows and at least one a block, in the first
     blocks and then in every eighth, so that it costs next to nothing.  Who learns single rows
     counts pairs now and then (`osvm.linear.one_row`).
@@ -411,9 +414,11 @@ class LabelRuns:
     ['labels come in runs']
     """
 
-    __slots__ = ("blocks", "changes", "counts", "n", "next_look")
+    __slots__ = ("alike", "blocks", "changes", "counts", "first", "n", "next_look")
 
     def __init__(self) -> None:
+        self.alike = 0  # rows of the `first` label before any other; -1: enough, or another came
+        self.first: Any = None
         self.counts: dict[int, int] = {}
         self.changes = self.n = self.blocks = 0
         self.next_look: float = 16.0
@@ -424,10 +429,30 @@ class LabelRuns:
 
     def watch(self, codes: Codes) -> None:
         """The codes of the next rows."""
+        if self.alike >= 0:
+            self._watch_first(codes)
+        if len(codes) == 1:
+            return
         self.blocks += 1
         if self.blocks > 16 and self.blocks % 8:
             return
         self.count(zip(codes[:-1:128].tolist(), codes[1::128].tolist()))
+
+    def _watch_first(self, codes: Codes) -> None:
+        if self.alike == 0:
+            self.first = codes[0]
+        if (codes != self.first).any():
+            self.alike = -1
+            return
+        self.alike += len(codes)
+        if self.alike >= ALIKE:
+            warn(
+                f"the first {self.alike} rows of the stream have one label: nothing can be "
+                "learnt before another comes, and what is learnt last will win: shuffle the "
+                "rows if they are sorted",
+                UserWarning,
+            )
+            self.alike = -1
 
     def count(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Codes of rows and of those that follow them."""

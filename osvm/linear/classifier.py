@@ -318,7 +318,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         else:
             self._changed()
         known["_platt"], known["_index"], known["_balance"] = platt, index, balance
-        if len(codes) > 1 and "_visits" not in known:  # or the rows are visited in another order
+        if "_visits" not in known:  # or the rows are visited in another order
             if "_runs" not in known:
                 self._runs = LabelRuns()
             self._runs.watch(codes)

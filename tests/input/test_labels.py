@@ -38,6 +38,27 @@ def test_a_sorted_stream_warns_once(name, size):
     assert messages(MODELS[name](), np.arange(len(X)), size) == []
 
 
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("classes", [None, ["a", "b"]])
+def test_a_stream_of_one_label_warns_once(name, classes):
+    def warnings_of(labels, blocks=20):
+        model = MODELS[name]()
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            for rows in np.split(np.arange(2000), blocks):
+                model.partial_fit(X[rows], labels[rows], classes=classes)
+        return [w for w in found if "have one label" in str(w.message)]
+
+    labels = np.full(2000, "a")
+    found = warnings_of(labels)
+    assert len(found) == 1
+    assert found[0].filename == __file__
+    assert "the first 1000 rows" in str(found[0].message)
+    labels[999] = "b"
+    assert warnings_of(labels) == []
+    assert warnings_of(np.tile(["a", "b"], 1000), blocks=2000) == []  # row by row
+
+
 def test_the_warning_points_at_the_caller_and_is_not_pickled():
     model = osvm.LinearClassifier()
     with warnings.catch_warnings(record=True) as found:
