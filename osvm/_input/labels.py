@@ -149,9 +149,8 @@ class LabelIndex:
             codes = np.empty(n, np.int32)
             if copy_codes(y, codes, len(self.classes)):
                 return codes, -1
-        elif self._plain and y.dtype.kind in "iu":
-            if y.min() >= 0 and y.max() < len(self.classes):
-                return y.astype(np.int32), -1
+        elif self._plain and y.dtype.kind in "iu" and 0 <= y.min() <= y.max() < len(self.classes):
+            return y.astype(np.int32), -1
         codes = self._find_numbers(y)
         row = int(codes.argmin())
         return codes, row if codes[row] < 0 else -1
