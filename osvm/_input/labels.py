@@ -56,6 +56,7 @@ class LabelIndex:
 
     def __init__(self, classes: npt.NDArray[Any]) -> None:
         classes = np.asarray(classes)
+        classes = classes.astype(classes.dtype.newbyteorder("="), copy=False)  # as files have it
         self.classes = classes
         self._lookup = {label: code for code, label in enumerate(classes.tolist())}
         if len(self._lookup) != len(classes):

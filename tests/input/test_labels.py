@@ -113,6 +113,15 @@ def test_long_labels_of_two_types_that_are_equal():
     assert index.encode(np.array([2.0**62, 1] * 9)).tolist() == [1, 0] * 9
 
 
+@pytest.mark.parametrize("labels", [np.array([3, 5]), np.array(["a", "b"]), np.array([1.0, 2.0])])
+def test_classes_have_the_byte_order_of_the_machine(labels):
+    swapped = np.tile(labels, 9).astype(labels.dtype.newbyteorder())
+    model = osvm.KernelClassifier(budget=5).partial_fit(X[:18], swapped)
+    assert model.classes_.dtype == labels.dtype
+    assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+    assert set(model.predict(X).tolist()) <= set(labels.tolist())
+
+
 def learnt_one_by_one(order):
     """The warnings of `learn_one` over LABELS in this order."""
     model = osvm.LinearClassifier(schedule="bottou")
