@@ -44,13 +44,41 @@ static inline double DENSE(osvm_dense_axpy_norm)(const V *x, ptrdiff_t step, ptr
 }
 
 /* -------------------- K outputs, whose weights of one feature lie side by side */
+/* out[k] += x . v[k] for n entries, in their order.  Eight sums at a time stay in registers: in
+ * memory each addition would wait until the one before it is stored. */
+static inline void DENSE(osvm_dense_add_all)(const V *x, ptrdiff_t step, ptrdiff_t n, const W *v,
+                                             ptrdiff_t K, W *out) {
+    ptrdiff_t k = 0;
+    for (; k + 8 <= K; k += 8) {
+        W a[8];
+        for (int m = 0; m < 8; m++) a[m] = out[k + m];
+        for (ptrdiff_t i = 0; i < n; i++) {
+            const W value = (W)x[i * step], *column = v + i * K + k;
+            for (int m = 0; m < 8; m++) a[m] += value * column[m];
+        }
+        for (int m = 0; m < 8; m++) out[k + m] = a[m];
+    }
+    for (; k + 2 <= K; k += 2) {
+        W a = out[k], b = out[k + 1];
+        for (ptrdiff_t i = 0; i < n; i++) {
+            const W value = (W)x[i * step], *column = v + i * K + k;
+            a += value * column[0];
+            b += value * column[1];
+        }
+        out[k] = a, out[k + 1] = b;
+    }
+    if (k < K) {
+        W a = out[k];
+        for (ptrdiff_t i = 0; i < n; i++) a += (W)x[i * step] * v[i * K + k];
+        out[k] = a;
+    }
+}
+
 static inline void DENSE(osvm_dense_dot_all)(const V *x, ptrdiff_t step, ptrdiff_t n, const W *v,
                                              ptrdiff_t K, W *out) {
     for (ptrdiff_t k = 0; k < K; k++) out[k] = 0;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const W value = (W)x[i * step], *column = v + i * K;
-        for (ptrdiff_t k = 0; k < K; k++) out[k] += value * column[k];
-    }
+    for (ptrdiff_t i = 0; i < n; i += 64)  /* whose weights are in the cache for all outputs */
+        DENSE(osvm_dense_add_all)(x + i * step, step, n - i < 64 ? n - i : 64, v + i * K, K, out);
 }
 
 static inline void DENSE(osvm_dense_axpy_all)(const V *x, ptrdiff_t step, ptrdiff_t n, const W *c,

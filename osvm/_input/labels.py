@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._input.convert import warn
+from osvm._input.scan import copy_codes
 from osvm._input.schema import Field, Schema, check_list, fair_dtype
 
 _NUMERIC = "biuf"
+ALIKE = 1000  # rows of one label, at the beginning of a stream, that are worth a warning
 SMALL = 8  # labels up to which a dictionary is quicker than numpy
 Codes = npt.NDArray[np.int32]
 
@@ -46,6 +48,7 @@ class LabelIndex:
 
     def __init__(self, classes: npt.NDArray[Any]) -> None:
         classes = np.asarray(classes)
+        classes = classes.astype(classes.dtype.newbyteorder("="), copy=False)  # as files have it
         self.classes = classes
         self._lookup = {label: code for code, label in enumerate(classes.tolist())}
         if len(self._lookup) != len(classes):
@@ -135,11 +138,12 @@ class LabelIndex:
             get = self._lookup.get
             found = [get(label, -1) for label in y.tolist()]
             return np.array(found, np.int32), found.index(-1) if -1 in found else -1
-        if self._plain and y.dtype.kind in "iu":
-            # as unsigned numbers, negative ones are too large, and one look is enough
-            unsigned = y.view(np.uint64) if y.dtype == np.int64 else y
-            if unsigned.max() < len(self.classes) and (unsigned is not y or y.min() >= 0):
-                return y.astype(np.int32), -1
+        if self._plain and y.dtype == np.int64 and y.flags.c_contiguous:
+            codes = np.empty(n, np.int32)
+            if copy_codes(y, codes, len(self.classes)):
+                return codes, -1
+        elif self._plain and y.dtype.kind in "iu" and 0 <= y.min() <= y.max() < len(self.classes):
+            return y.astype(np.int32), -1
         codes = self._find_numbers(y)
         row = int(codes.argmin())
         return codes, row if codes[row] < 0 else -1
@@ -384,6 +388,8 @@ def split_outputs(codes: np.ndarray, n_classes: int) -> np.ndarray:
 class LabelRuns:
     """Warns, once, of a stream whose labels come in runs, where what is learnt last wins.
 
+    A stream that begins with a thousand rows of one label, from which nothing can be learnt, is
+    warned of too, once; every row is looked at until another label comes.
     Pairs of neighbors are counted, one in 128 rows and at least one a block, in the first
     blocks and then in every eighth, so that it costs next to nothing.  Who learns single rows
     counts pairs now and then (`osvm.linear.one_row`).
@@ -400,9 +406,11 @@ class LabelRuns:
     ['labels come in runs']
     """
 
-    __slots__ = ("blocks", "changes", "counts", "n", "next_look")
+    __slots__ = ("alike", "blocks", "changes", "counts", "first", "n", "next_look")
 
     def __init__(self) -> None:
+        self.alike = 0  # rows of the `first` label before any other; -1: enough, or another came
+        self.first: Any = None
         self.counts: dict[int, int] = {}
         self.changes = self.n = self.blocks = 0
         self.next_look: float = 16.0
@@ -413,10 +421,30 @@ class LabelRuns:
 
     def watch(self, codes: Codes) -> None:
         """The codes of the next rows."""
+        if self.alike >= 0:
+            self._watch_first(codes)
+        if len(codes) == 1:
+            return
         self.blocks += 1
         if self.blocks > 16 and self.blocks % 8:
             return
         self.count(zip(codes[:-1:128].tolist(), codes[1::128].tolist()))
+
+    def _watch_first(self, codes: Codes) -> None:
+        if self.alike == 0:
+            self.first = codes[0]
+        if (codes != self.first).any():
+            self.alike = -1
+            return
+        self.alike += len(codes)
+        if self.alike >= ALIKE:
+            warn(
+                f"the first {self.alike} rows of the stream have one label: nothing can be "
+                "learnt before another comes, and what is learnt last will win: shuffle the "
+                "rows if they are sorted",
+                UserWarning,
+            )
+            self.alike = -1
 
     def count(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Codes of rows and of those that follow them."""

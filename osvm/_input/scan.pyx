@@ -14,7 +14,13 @@ them.
   negative.  Such words are or-ed together.
 Only when something is amiss does a slow pass look for the first bad row.
 """
-from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_C_CONTIGUOUS,
+    PyBUF_FORMAT,
+    PyBUF_WRITABLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
 from libc.math cimport INFINITY, fabs, floor, isfinite
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -343,6 +349,67 @@ def first_not_whole(array):
         if not isfinite(wide[k]) or wide[k] != floor(wide[k]):
             return k
     return -1
+
+
+def copy_codes(labels, codes, Py_ssize_t n_classes):
+    """Copy int64 labels to int32 codes; False where one is not among 0 .. n_classes - 1."""
+    cdef Py_buffer given, made
+    cdef Py_ssize_t k
+    cdef bint fits
+    cdef uint64_t largest = 0, label    # as unsigned numbers, negative ones are too large
+    PyObject_GetBuffer(labels, &given, PyBUF_C_CONTIGUOUS)
+    try:
+        PyObject_GetBuffer(codes, &made, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
+        fits = given.itemsize == 8 and made.itemsize == 4 and given.len == 2 * made.len
+        if fits:
+            for k in range(given.len // 8):
+                label = (<const uint64_t *> given.buf)[k]
+                largest = label if label > largest else largest
+                (<int32_t *> made.buf)[k] = <int32_t> label
+        PyBuffer_Release(&made)
+        if not fits:
+            raise TypeError("int64 labels are copied to as many int32 codes")
+    finally:
+        PyBuffer_Release(&given)
+    return largest < <uint64_t> n_classes
+
+
+def copy_signs(codes, targets):
+    """Copy int32 codes 0 and 1 to float64 targets -1 and +1."""
+    cdef Py_buffer given, made
+    cdef Py_ssize_t k
+    cdef bint fits
+    PyObject_GetBuffer(codes, &given, PyBUF_C_CONTIGUOUS)
+    try:
+        PyObject_GetBuffer(targets, &made, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
+        fits = given.itemsize == 4 and made.itemsize == 8 and made.len == 2 * given.len
+        if fits:
+            for k in range(given.len // 4):
+                (<double *> made.buf)[k] = 2.0 * (<const int32_t *> given.buf)[k] - 1.0
+        PyBuffer_Release(&made)
+        if not fits:
+            raise TypeError("int32 codes are copied to as many float64 targets")
+    finally:
+        PyBuffer_Release(&given)
+
+
+def may_be_far(const double[::1] targets, double times):
+    """False where no target is `times` as far from the median as the others are on average.
+
+    The mean distance of the others is at least that of neighbors in pairs, without the pair
+    that is farthest apart: |a - b| <= |a - m| + |b - m|.
+    """
+    cdef Py_ssize_t k, n = targets.shape[0]
+    cdef double low = INFINITY, high = -INFINITY, farthest = 0.0, total = 0.0, apart
+    for k in range(n):
+        low = targets[k] if targets[k] < low else low
+        high = targets[k] if targets[k] > high else high
+    for k in range(0, n - 1, 2):
+        apart = fabs(targets[k] - targets[k + 1])
+        total += apart
+        farthest = apart if apart > farthest else farthest
+    # sums are rounded
+    return n > 1 and not (high - low) * (n - 1) * 1.001 <= times * (total - farthest)
 
 
 # --------------------------------------------------------------- the slow pass

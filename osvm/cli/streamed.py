@@ -16,6 +16,7 @@ from zlib import crc32
 import numpy as np
 
 from osvm import io
+from osvm._input.convert import warn
 from osvm.cli.estimators import given_parameters, is_classifier, is_novelty, is_regressor
 from osvm.cli.inputs import known_columns
 from osvm.cli.report import Report, error_name, say
@@ -96,6 +97,13 @@ class StreamedRun:
         if not checkpoint.n_seen:
             raise ValueError(f"{self.inner.name}: no examples")
         self._end_pass(report, checkpoint.n_seen)
+        labels = getattr(self.model, "classes_", None)
+        if labels is not None and len(labels) == 1 and self.kind != "MultilabelClassifier":
+            warn(
+                f"{self.inner.name}: all examples have the label {labels.tolist()[0]!r}, which is "
+                "the model's answer to everything",
+                UserWarning,
+            )
         return self._figures(report, checkpoint.n_seen)
 
     def _check_data(self) -> None:

@@ -308,10 +308,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         self._learn(X, batch, reset=False)
         if balance is not None:
             self._balance = balance
-        if len(codes) > 1:
-            if "_runs" not in self.__dict__:
-                self._runs = LabelRuns()
-            self._runs.watch(codes)
+        if "_runs" not in self.__dict__:
+            self._runs = LabelRuns()
+        self._runs.watch(codes)
 
     def _new_label_rows(self, index: LabelIndex | None, labels: Array) -> list[int]:
         """Rows after the first at which the model must grow; usually none."""

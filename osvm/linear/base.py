@@ -47,6 +47,7 @@ from osvm.schedules import OF_RARE, Auto, Schedule
 
 Array = npt.NDArray[Any]
 _CSR = (sp.csr_matrix, sp.csr_array)
+_ndarray = np.ndarray
 
 
 class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator):
@@ -352,7 +353,9 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     def _scores(self, X: Any, of: Any = np.asarray) -> Array:
         """of(scores of all outputs, rows x outputs), by shares; the caller holds the lock."""
         self._check_fitted()
-        parts = [] if self.n_jobs is None else row_parts(X, resolve_jobs(self.n_jobs))
+        if self.n_jobs is None:
+            return of(self._score(X))
+        parts = row_parts(X, resolve_jobs(self.n_jobs))
         if len(parts) > 1:
             learner = self._frozen_learner() if self._averaged else None
             try:
@@ -364,12 +367,19 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
 
     def _score(self, X: Any, frozen: SGDLearner | None = None) -> Array:
         """Scores of rows, in one thread; with the average that is written out already."""
-        quick = self._quick_scores(X, frozen)
-        if quick is not None:
+        if type(X) is not _ndarray and (quick := self._quick_scores(X, frozen)) is not None:
             return quick
-        learner, (source, _) = frozen or self._learner, self._open(X)
-        out = np.empty((source.n_rows, learner.weights.n_out))
-        decide(learner, source, out, self._averaged and frozen is None)
+        known = self.__dict__
+        learner = known["_learner"] if frozen is None else frozen
+        averaged = frozen is None and known["_plan"].average_from >= 0
+        if self.normalize or self._scaling is not None:
+            source, _ = self._open(X)
+            out = np.empty((source.n_rows, learner.weights.n_out))
+            decide(learner, source, out, averaged)
+        else:
+            source, _ = self._check_X(X)
+            out = np.empty((source.n_rows, learner.weights.n_out))
+            learner.decide(source, out, averaged)
         return validate.check_scores(out)
 
     def _quick_scores(self, X: Any, frozen: SGDLearner | None = None) -> Array | None:

@@ -19,6 +19,7 @@ from osvm._estimator.base import (
 from osvm._estimator.compat import ClassifierMixin, available_if, with_callbacks
 from osvm._input import validate
 from osvm._input.labels import LabelRuns, count_codes
+from osvm._input.scan import copy_signs
 from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
 from osvm.linear.few_rows import suit_one_step
@@ -317,7 +318,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         else:
             self._changed()
         known["_platt"], known["_index"], known["_balance"] = platt, index, balance
-        if len(codes) > 1 and "_visits" not in known:  # or the rows are visited in another order
+        if "_visits" not in known:  # or the rows are visited in another order
             if "_runs" not in known:
                 self._runs = LabelRuns()
             self._runs.watch(codes)
@@ -597,7 +598,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 def encode_targets(codes: Array, n_out: int) -> Array:
     """Codes as -1/+1 for one output, as they are for several."""
     if n_out == 1:
-        targets = 2.0 * codes  # several times quicker than np.where
-        targets -= 1.0
+        targets = np.empty(len(codes))
+        copy_signs(codes, targets)
         return targets
     return np.ascontiguousarray(codes, dtype=np.int32)

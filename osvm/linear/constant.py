@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from osvm._input.scan import may_be_far
 from osvm.exceptions import ConvergenceWarning
 from osvm.linear.examples import column_moments
 from osvm.linear.first_step import some_rows
@@ -92,7 +93,7 @@ def warn_if_constant(
 
 def warn_if_far(targets: Array, stacklevel: int) -> None:
     """Warn of a target that is far from all others, which the weights would follow."""
-    if len(targets) < _FEWEST_TARGETS:
+    if len(targets) < _FEWEST_TARGETS or not may_be_far(targets, _FAR):
         return
     off = np.abs(targets - np.median(targets))
     k = int(off.argmax())

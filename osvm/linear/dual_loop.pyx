@@ -101,7 +101,7 @@ cdef class DualProblem:
                  ScaledVector weights, double[::1] alpha, double intercept, float[::1] sq,
                  uint64_t seed):
         cdef Py_ssize_t n = X.rows.n_rows, n_blocks = (n + BLOCK - 1) // BLOCK
-        cdef double[::1] weight_view
+        cdef const double[::1] weight_view
         cdef double[::1] scratch
         cdef Py_ssize_t nnz = X._buffers[0].shape[0] if X.sparse else n * X.rows.n_features
         self.X = X

@@ -67,6 +67,14 @@ def test_a_sorted_pipe_warns(folder):
                 "--no-shuffle", "-q")  # fmt: skip
 
 
+def test_a_stream_of_one_label_warns(tmp_path):
+    (tmp_path / "one.svm").write_text("".join(f"3 {k % 7 + 1}:1\n" for k in range(40)))
+    for flags in (), ("--estimator", "KernelClassifier", "--gamma", "1"):
+        with pytest.warns(UserWarning, match=r"one.svm: all examples have the label 3.0"):
+            command("train", tmp_path / "one.svm", "-m", tmp_path / "m.osvm", "--stream", "-q",
+                    *flags)  # fmt: skip
+
+
 def test_later_passes_report_rows_that_were_held_out(folder):
     path = folder / "h.osvm"
     flags = ("--stream", "--epochs", "3", "--random-state", "0", "--json")

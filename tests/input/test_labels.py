@@ -38,6 +38,27 @@ def test_a_sorted_stream_warns_once(name, size):
     assert messages(MODELS[name](), np.arange(len(X)), size) == []
 
 
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("classes", [None, ["a", "b"]])
+def test_a_stream_of_one_label_warns_once(name, classes):
+    def warnings_of(labels, blocks=20):
+        model = MODELS[name]()
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            for rows in np.split(np.arange(2000), blocks):
+                model.partial_fit(X[rows], labels[rows], classes=classes)
+        return [w for w in found if "have one label" in str(w.message)]
+
+    labels = np.full(2000, "a")
+    found = warnings_of(labels)
+    assert len(found) == 1
+    assert found[0].filename == __file__
+    assert "the first 1000 rows" in str(found[0].message)
+    labels[999] = "b"
+    assert warnings_of(labels) == []
+    assert warnings_of(np.tile(["a", "b"], 1000), blocks=2000) == []  # row by row
+
+
 def test_the_warning_points_at_the_caller_and_is_not_pickled():
     model = osvm.LinearClassifier()
     with warnings.catch_warnings(record=True) as found:
@@ -90,6 +111,15 @@ def test_long_labels_of_two_types_that_are_equal():
     index = LabelIndex.of(np.array([2**62, 1]))
     assert index.encode(np.array([2**62, 1] * 9, np.uint64)).tolist() == [1, 0] * 9
     assert index.encode(np.array([2.0**62, 1] * 9)).tolist() == [1, 0] * 9
+
+
+@pytest.mark.parametrize("labels", [np.array([3, 5]), np.array(["a", "b"]), np.array([1.0, 2.0])])
+def test_classes_have_the_byte_order_of_the_machine(labels):
+    swapped = np.tile(labels, 9).astype(labels.dtype.newbyteorder())
+    model = osvm.KernelClassifier(budget=5).partial_fit(X[:18], swapped)
+    assert model.classes_.dtype == labels.dtype
+    assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+    assert set(model.predict(X).tolist()) <= set(labels.tolist())
 
 
 def learnt_one_by_one(order):

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from osvm._input.rows import RowSource, is_sorted_unique, row_norms
 from osvm._input.scan import (
     all_finite,
+    copy_codes,
+    copy_signs,
     find_fault,
     first_not_whole,
+    may_be_far,
     open_csr,
     open_dense,
 )
@@ -336,3 +339,53 @@ def test_any_mutation_is_judged_right(data):
     expected = sound(values, indices, indptr, N_FEATURES)
     assert (opened((values, indices, indptr)) is not None) == expected
     assert (fault((values, indices, indptr))[0] == "none") == expected
+
+
+def test_codes_are_copied_where_all_labels_are_among_the_classes():
+    for labels, n_classes, among in [
+        ([0, 2, 1], 3, True),
+        ([0, 3, 1], 3, False),
+        ([0, -1, 1], 3, False),
+        ([0, 2**32, 1], 3, False),
+        ([-(2**63), 0], 2, False),
+        ([], 1, True),
+    ]:
+        labels = np.array(labels, np.int64)
+        codes = np.full(len(labels), -7, np.int32)
+        assert copy_codes(labels, codes, n_classes) == among
+        if among:
+            assert codes.tolist() == labels.tolist()
+    with pytest.raises(TypeError, match="as many"):
+        copy_codes(np.zeros(3, np.int64), np.zeros(2, np.int32), 2)
+    with pytest.raises(TypeError, match="int64"):
+        copy_codes(np.zeros(4, np.int32), np.zeros(2, np.int32), 2)
+
+
+def test_codes_become_signs():
+    targets = np.empty(3)
+    copy_signs(np.array([0, 1, 0], np.int32), targets)
+    assert targets.tolist() == [-1.0, 1.0, -1.0]
+    with pytest.raises(TypeError, match="int32"):
+        copy_signs(np.zeros(3, np.int64), targets)
+    with pytest.raises(TypeError, match="as many"):
+        copy_signs(np.zeros(4, np.int32), targets)
+
+
+@pytest.mark.parametrize("times", [30.0, 1000.0])
+def test_no_far_target_is_overlooked(times):
+    rng = np.random.default_rng(int(times))
+    found = passed = 0
+    for _ in range(3000):
+        targets = rng.standard_t(rng.choice([0.3, 1.0, 5.0]), rng.integers(2, 40))
+        targets[rng.integers(len(targets))] *= times ** rng.uniform(0, 2)
+        targets += rng.choice([0.0, 100.0])
+        off = np.abs(targets - np.median(targets))
+        k = off.argmax()
+        is_far = off[k] > times * np.delete(off, k).mean()
+        found += is_far
+        passed += not may_be_far(targets, times)
+        assert may_be_far(targets, times) or not is_far
+    assert found > 100  # there are such targets, and others that are told at once
+    assert passed > 100
+    assert not may_be_far(np.full(30, 7.0), times)
+    assert may_be_far(np.repeat([7.0, 8.0], [29, 1]), times)

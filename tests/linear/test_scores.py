@@ -30,6 +30,20 @@ def test_scores_are_those_of_decide(dtype, index, average):
     assert np.array_equal(model.decision_function(X), out[:, 0])
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("n_classes", [3, 7, 8, 9, 10, 17])
+def test_outputs_of_dense_rows_add_up_in_the_order_of_the_columns(n_classes, order):
+    X = np.random.default_rng(0).normal(size=(60, 130))
+    X = np.asarray(X, order=order)
+    model = osvm.LinearClassifier(reg=1e-3, random_state=0, epochs=2)
+    model.fit(X, np.arange(60) % n_classes)
+    weights, expected = model._learner.weights, np.zeros((60, n_classes))
+    for column, v in zip(X.T, np.asarray(weights.v).reshape(130, n_classes)):
+        expected += column[:, None] * v
+    expected = expected * weights.scale + model._learner.intercept
+    assert np.array_equal(model.decision_function(X), expected)
+
+
 def spoil_index(X):
     X.indices[-3] = X.shape[1]
 

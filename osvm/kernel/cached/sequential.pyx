@@ -91,7 +91,7 @@ cdef class OnlineLoop:
     cdef object states, u, banked
     cdef double[:, ::1] beta, uv, bv, yv
     cdef unsigned char[:, ::1] mv
-    cdef double[::1] wv
+    cdef const double[::1] wv
     cdef int rule
     cdef bint bias, average, has_mask, has_weights, record, keep_corrections
     cdef double eta, radius, slack, margin, step
