@@ -104,6 +104,8 @@ cdef double engine_merge_share(double m, double k) noexcept nogil
 cdef int rows_init(RowSet *rows, const Kernel *kernel, const Rows *X, const Py_ssize_t *order,
                    Py_ssize_t n, bint f64, bint sparse, bint near) noexcept nogil
 cdef void rows_free(RowSet *rows) noexcept nogil
+cdef int rows_cross(RowSet *rows, RowSet *others, const Py_ssize_t *columns, Py_ssize_t count,
+                    Py_ssize_t start, Py_ssize_t stop, double offset, void **out) noexcept nogil
 cdef int rows_against(RowSet *rows, const Rows *X, Py_ssize_t n, void *out) noexcept nogil
 
 cdef int columns_init(ColumnCache *cache, Py_ssize_t n, bint wide, bint near, double cache_bytes,

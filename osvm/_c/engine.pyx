@@ -12,8 +12,8 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport malloc
 from libc.string cimport memset
 
-from osvm._c.structs cimport N_VICTIMS, Store, Sums, Tile
-from osvm._c.blocks cimport tile_load_rows, tile_load_slots
+from osvm._c.structs cimport N_VICTIMS, Sums, Tile
+from osvm._c.blocks cimport tile_load_rows
 from osvm._c.buffer cimport (
     buffer_free, buffer_reserve, kappa_dot, read_real, resize, sums_free,
 )
@@ -29,9 +29,8 @@ from osvm._c.fixed_set cimport (
 )
 from osvm._c.merge_tables cimport merge_tables_fill
 from osvm._c.merging cimport TABLE_K, TABLE_M, longest_union, look_up
-from osvm._c.products cimport dense_block
-from osvm._c.row_set cimport LOAD, row_set_free, row_set_init, row_set_spread
-from osvm._c.store cimport grow, real_size, tile_free, tile_release
+from osvm._c.row_set cimport row_set_against, row_set_cross, row_set_free, row_set_init
+from osvm._c.store cimport grow, tile_free, tile_release
 from osvm._c.tile cimport slot_row
 from osvm.core.rows cimport rows_get, rows_init_csr, rows_init_dense
 from osvm.core.typedefs cimport (
@@ -44,7 +43,6 @@ cdef enum:
     NUMBER = 2              # ABI_NUMBER of core/abi.pxd
     N_STRUCTS = 9
     SCORE_BLOCK = 128       # rows whose scores are computed together
-    AGAINST_DENSE = 1024    # rows in a tile where one product takes them all
 
 
 # ------------------------------------------------------------- the ABI
@@ -486,62 +484,10 @@ cdef void rows_free(RowSet *rows) noexcept nogil:
     row_set_free(rows)
 
 
-cdef void write_rows(RowSet *rows, void *out, Py_ssize_t start) noexcept nogil:
-    """The loaded tile against slots from `start` on, as rows of a matrix."""
-    cdef Store *store = &rows.store
-    cdef Tile *tile = &rows.tile
-    cdef void *lines[LOAD]
-    cdef Py_ssize_t b
-    if store.sparse or store.near:
-        for b in range(tile.n):
-            lines[b] = <char *> out + b * store.n * real_size(store)
-        row_set_spread(rows, start, store.n, 0.0, lines)
-    elif store.f64:
-        dense_block(store.kernel, <double *> tile.X, tile.n, <double *> tile.sq,
-                    <double *> store.X + start * store.d, store.n - start,
-                    <double *> store.sq + start, store.d, <double *> out, store.n)
-    else:
-        dense_block(store.kernel, <float *> tile.X, tile.n, <float *> tile.sq,
-                    <float *> store.X + start * store.d, store.n - start,
-                    <float *> store.sq + start, store.d, <float *> out, store.n)
-
-
-cdef void mirror(void *values, bint f64, Py_ssize_t n, Py_ssize_t first,
-                 Py_ssize_t m) noexcept nogil:
-    """Copy what rows first .. first + m - 1 have right of the diagonal block to the columns."""
-    cdef Py_ssize_t i, j
-    cdef double *wide = <double *> values
-    cdef float *narrow = <float *> values
-    for j in range(first + m, n):
-        for i in range(first, first + m):
-            if f64:
-                wide[j * n + i] = wide[i * n + j]
-            else:
-                narrow[j * n + i] = narrow[i * n + j]
+cdef int rows_cross(RowSet *rows, RowSet *others, const Py_ssize_t *columns, Py_ssize_t count,
+                    Py_ssize_t start, Py_ssize_t stop, double offset, void **out) noexcept nogil:
+    return row_set_cross(rows, others, columns, count, start, stop, offset, out)
 
 
 cdef int rows_against(RowSet *rows, const Rows *X, Py_ssize_t n, void *out) noexcept nogil:
-    """out[i, s] = k(row i of X, x_s); of the slots themselves where X is NULL."""
-    cdef Store *store = &rows.store
-    cdef Py_ssize_t first = 0, m, start, b, most = AGAINST_DENSE
-    cdef Py_ssize_t slots[LOAD]
-    cdef size_t size = real_size(store)
-    cdef int status = STATUS_OK
-    if X == NULL or store.sparse or store.near:
-        most = LOAD
-    while first < n and status == STATUS_OK and store.n:
-        m = n - first if n - first < most else most
-        start = first if X == NULL else 0  # what lies before is known: the matrix is symmetric
-        if X == NULL:
-            for b in range(m):
-                slots[b] = first + b
-            status = tile_load_slots(store, &rows.tile, slots, m)
-        else:
-            status = tile_load_rows(store, &rows.tile, X, NULL, first, m, 0)
-        if status == STATUS_OK:
-            write_rows(rows, <char *> out + (first * store.n + start) * size, start)
-            if X == NULL:
-                mirror(out, store.f64, n, first, m)
-        tile_release(store, &rows.tile)
-        first += m
-    return status
+    return row_set_against(rows, X, n, out)

@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 from osvm._c.blocks cimport (
     CHUNK, MAX_BLOCK, columns_of, gram_of, read_column, tile_load_rows, tile_load_slots,
 )
+from osvm._c.products cimport dense_block
 from osvm._c.row_copies cimport row_to_dense
 from osvm._c.store cimport real_size, tile_free, tile_release
 from osvm._c.structs cimport RowSet, Store, Tile
@@ -36,6 +37,7 @@ cdef extern from "../_c/columns.h" nogil:
 cdef enum:
     NEAR = 8          # rbf: up to so many features, distances are computed directly
     LOAD = 256        # rows in a tile that this file loads
+    AGAINST_DENSE = 1024    # the same where one product takes them all
 
 cdef inline void row_set_free(RowSet *rows) noexcept nogil:
     tile_free(&rows.tile)
@@ -143,16 +145,27 @@ cdef inline int row_set_init(RowSet *rows, const Kernel *kernel, const Rows *X,
     return STATUS_OK
 
 
+cdef inline int row_set_cross(RowSet *rows, RowSet *others, const Py_ssize_t *columns,
+                              Py_ssize_t count, Py_ssize_t start, Py_ssize_t stop, double offset,
+                              void **out) noexcept nogil:
+    """out[b][s - start] = k(x_column of `others`, x_s) + offset; -1 when memory is short.
+
+    For at most MAX_BLOCK columns, which are slots, and slots start .. stop - 1.  Both sets have
+    the same kernel, features, type and sparseness; none is precomputed.
+    """
+    cdef int status = tile_load_slots(&others.store, &rows.tile, columns, count)
+    if status == STATUS_OK:
+        row_set_spread(rows, start, stop, offset, out)
+    tile_release(&rows.store, &rows.tile)
+    return status
+
+
 cdef inline int row_set_values(RowSet *rows, const Py_ssize_t *columns, Py_ssize_t count,
                                Py_ssize_t start, Py_ssize_t stop, double offset,
                                void **out) noexcept nogil:
-    """out[b][s - start] = k(x_column, x_s) + offset; -1 when memory is short.
-
-    For at most MAX_BLOCK columns, which are slots, and slots start .. stop - 1.
-    """
+    """`row_set_cross` of the set with itself; precomputed values too."""
     cdef Store *store = &rows.store
     cdef Py_ssize_t b
-    cdef int status
     if store.kernel.kind == KERNEL_PRECOMPUTED:
         for b in range(count):
             if store.f64:
@@ -162,11 +175,7 @@ cdef inline int row_set_values(RowSet *rows, const Py_ssize_t *columns, Py_ssize
                 read_column(<float *> store.X + columns[b] * store.d, start, stop,
                             <float> offset, <float *> out[b])
         return STATUS_OK
-    status = tile_load_slots(store, &rows.tile, columns, count)
-    if status == STATUS_OK:
-        row_set_spread(rows, start, stop, offset, out)
-    tile_release(store, &rows.tile)
-    return status
+    return row_set_cross(rows, rows, columns, count, start, stop, offset, out)
 
 
 cdef inline void row_set_spread(RowSet *rows, Py_ssize_t start, Py_ssize_t stop, double offset,
@@ -209,3 +218,65 @@ cdef inline void row_set_add(RowSet *rows, double *o, Py_ssize_t m, const Py_ssi
             narrow[k] = <float *> store.X + columns[k] * store.d
         osvm_rbf_sum_f32(o, m, store.d, <float *> store.turned, store.n, narrow, delta,
                          count, <float> store.kernel.gamma)
+
+
+cdef inline void row_set_write(RowSet *rows, void *out, Py_ssize_t start) noexcept nogil:
+    """The loaded tile against slots from `start` on, as rows of a matrix."""
+    cdef Store *store = &rows.store
+    cdef Tile *tile = &rows.tile
+    cdef void *lines[LOAD]
+    cdef Py_ssize_t b
+    if store.sparse or store.near:
+        for b in range(tile.n):
+            lines[b] = <char *> out + b * store.n * real_size(store)
+        row_set_spread(rows, start, store.n, 0.0, lines)
+    elif store.f64:
+        dense_block(store.kernel, <double *> tile.X, tile.n, <double *> tile.sq,
+                    <double *> store.X + start * store.d, store.n - start,
+                    <double *> store.sq + start, store.d, <double *> out, store.n)
+    else:
+        dense_block(store.kernel, <float *> tile.X, tile.n, <float *> tile.sq,
+                    <float *> store.X + start * store.d, store.n - start,
+                    <float *> store.sq + start, store.d, <float *> out, store.n)
+
+
+cdef inline void mirror(void *values, bint f64, Py_ssize_t n, Py_ssize_t first,
+                        Py_ssize_t m) noexcept nogil:
+    """Copy what rows first .. first + m - 1 have right of the diagonal block to the columns."""
+    cdef Py_ssize_t i, j
+    cdef double *wide = <double *> values
+    cdef float *narrow = <float *> values
+    for j in range(first + m, n):
+        for i in range(first, first + m):
+            if f64:
+                wide[j * n + i] = wide[i * n + j]
+            else:
+                narrow[j * n + i] = narrow[i * n + j]
+
+
+cdef inline int row_set_against(RowSet *rows, const Rows *X, Py_ssize_t n,
+                                void *out) noexcept nogil:
+    """out[i, s] = k(row i of X, x_s); of the slots themselves where X is NULL."""
+    cdef Store *store = &rows.store
+    cdef Py_ssize_t first = 0, m, start, b, most = AGAINST_DENSE
+    cdef Py_ssize_t slots[LOAD]
+    cdef size_t size = real_size(store)
+    cdef int status = STATUS_OK
+    if X == NULL or store.sparse or store.near:
+        most = LOAD
+    while first < n and status == STATUS_OK and store.n:
+        m = n - first if n - first < most else most
+        start = first if X == NULL else 0  # what lies before is known: the matrix is symmetric
+        if X == NULL:
+            for b in range(m):
+                slots[b] = first + b
+            status = tile_load_slots(store, &rows.tile, slots, m)
+        else:
+            status = tile_load_rows(store, &rows.tile, X, NULL, first, m, 0)
+        if status == STATUS_OK:
+            row_set_write(rows, <char *> out + (first * store.n + start) * size, start)
+            if X == NULL:
+                mirror(out, store.f64, n, first, m)
+        tile_release(store, &rows.tile)
+        first += m
+    return status

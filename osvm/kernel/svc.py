@@ -18,7 +18,13 @@ from osvm._input.labels import split_outputs
 from osvm._input.schema import Field, check_list
 from osvm.kernel.cached import solvers
 from osvm.kernel.cached.machine import CachedMachine, make_machine
-from osvm.kernel.cached.pairs import couple, pair_votes, solve_pairs, split_pairs
+from osvm.kernel.cached.pairs import (
+    class_members,
+    couple,
+    pair_votes,
+    solve_pairs,
+    split_pairs,
+)
 from osvm.kernel.cached.sigmoid import apply_sigmoid, fit_sigmoid
 from osvm.kernel.cached.task import Task
 from osvm.kernel.fixed_set import STATE, FixedSetEstimator
@@ -208,7 +214,7 @@ class SVC(ClassifierMixin, FixedSetEstimator):
             machine = make_machine(fit, task, source.n_features, codes)
             sigmoids = None
             if calibrate and pairs:
-                parts = split_pairs(task, codes, K)  # one at a time
+                parts = split_pairs(task, class_members(codes, K))  # one at a time
                 sigmoids = np.concatenate([_calibrate(solver, one, one.Y[0]) for _, one in parts])
             elif calibrate:
                 sigmoids = _calibrate(solver, task, codes)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from osvm import kernels
-from osvm.kernel.cached.columns import Columns
+from osvm.kernel.cached.columns import Columns, join_columns
 
 KERNELS = [
     ("rbf", {"gamma": 0.3}),
@@ -138,3 +138,43 @@ def test_gaussian_of_few_features_is_exact_to_float32(gamma):
     # distance and product are rounded, so the error grows with the exponent
     assert (np.abs(found - expected) <= 3e-7 * expected * (1 + gamma * sq) + 1e-27).all()
     assert (np.diag(found) == 1.0).all()
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_joined_columns_are_those_of_all_rows(kind, dtype):
+    X = rows_of(kind)
+    plain = X.toarray() if sp.issparse(X) else X
+    K = kernels.get("rbf", gamma=0.3)(plain) + 1
+    options = {"gamma": 0.3, "dtype": dtype, "offset": 1.0}
+    # one of them holds too few columns, so that some are computed again
+    halves = [Columns(X[:350], cache_mb=0.1, **options), Columns(X[350:], **options)]
+    columns = join_columns(*halves, cache_mb=200.0)
+    rng = np.random.default_rng(0)
+    for m in (200, 350, 400, 600):  # prefixes that grow across the boundary
+        columns.touch_block(rng.permutation(600)[:200], m)
+    tol = 1e-12 if dtype == np.float64 else 1e-5
+    assert np.abs(columns.take(range(600)) - K).max() < tol
+    picked = rng.permutation(600)[:200]
+    assert np.abs(columns.square(picked) - K[np.ix_(picked, picked)]).max() < tol
+    # only the values between the halves were computed here
+    again = join_columns(*halves, cache_mb=200.0)
+    again.take(range(350))
+    assert again.computed == pytest.approx(350 * 250 / 600)
+    assert halves[1].computed == pytest.approx(250)
+
+
+def test_columns_of_another_kind_are_not_joined():
+    X = rows_of("dense")
+    first = Columns(X[:300], gamma=0.3)
+    others = [
+        Columns(X[300:], gamma=0.2),
+        Columns(X[300:], gamma=0.3, dtype=np.float64),
+        Columns(X[300:], gamma=0.3, offset=1.0),
+        Columns(X[300:, 1:], gamma=0.3),
+        Columns(sp.csr_matrix(X[300:]), gamma=0.3),
+        Columns(X[300:], lambda A, B: A @ B.T),
+    ]
+    for other in others:
+        with pytest.raises(ValueError, match="cannot be joined"):
+            join_columns(first, other, cache_mb=1.0)

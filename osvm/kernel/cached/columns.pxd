@@ -5,6 +5,12 @@ cdef enum:
     MAX_BLOCK = 256   # most columns that one call may ask for, as in _c/blocks.pxd
 
 
+cdef struct Halves:
+    ColumnCache *own[2]     # columns of the rows before `split`, and of those from there on
+    Py_ssize_t split
+    ColumnCache *cache      # the columns of all
+
+
 cdef class Columns:
     cdef ColumnCache cache
     cdef readonly Py_ssize_t n             # length of a column
@@ -15,10 +21,13 @@ cdef class Columns:
     cdef object rows                       # a FixedRows, or None for a Python function ...
     cdef object X                          # ... of these rows
     cdef object error                      # what it raised
+    cdef readonly object joined            # the Columns of both halves of the rows, or None
+    cdef Halves halves
     cdef const Py_ssize_t *slot_of         # of the cache: column -> slot or -1
     cdef const Py_ssize_t *length          # slot -> number of valid values
     cdef unsigned char[::1] listed         # for callers that gather columns: all 0 between calls
 
+    cdef int make_cache(self, double cache_mb, Py_ssize_t most, double offset) except -1
     cdef bint has(self, Py_ssize_t column, Py_ssize_t m) noexcept nogil
     cdef void keep(self, Py_ssize_t column) noexcept nogil
     cdef int fetch(self, const Py_ssize_t *columns, Py_ssize_t count, Py_ssize_t m,

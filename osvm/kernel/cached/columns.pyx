@@ -1,13 +1,16 @@
 """Columns of the kernel matrix of a fixed training set: on demand, in blocks, cached.
 
-The cache is that of `osvm/_c/column_cache.pxd`; this file owns it, and calls kernels that are
-Python functions.  float32 columns by default; sums of columns go to float64 outputs.
+The cache is that of `osvm/_c/column_cache.pxd`; this file owns it, calls kernels that are Python
+functions, and joins the columns of two sets of rows.  float32 columns by default; sums of columns
+go to float64 outputs.
 """
 from libc.string cimport memcpy
 
 from osvm._c.engine cimport (
     columns_combine, columns_fetch, columns_free, columns_gram, columns_init, columns_touch,
+    rows_cross,
 )
+from osvm._c.structs cimport RowSet
 from osvm._parts.compiled cimport FixedRows
 from osvm.core.typedefs cimport STATUS_CALLBACK, STATUS_OK
 
@@ -64,18 +67,22 @@ cdef class Columns:
         else:
             self.rows = FixedRows(self.kernel.spec(), X, dtype, order=order, near=True)
             self.near = self.rows.near
-        if columns_init(&self.cache, self.n, self.wide, self.near, cache_mb * 1048576.0,
-                        -1 if max_columns is None else max_columns) != STATUS_OK:
-            raise MemoryError("no memory for the kernel columns")
-        self.cache.offset = offset
+        self.make_cache(cache_mb, -1 if max_columns is None else max_columns, offset)
         if self.rows is None:
             self.cache.column_fn = python_columns
             self.cache.user = <void *> self  # borrowed: the struct lives inside this object
         else:
             self.cache.rows = &(<FixedRows> self.rows).set
+
+    cdef int make_cache(self, double cache_mb, Py_ssize_t most, double offset) except -1:
+        if columns_init(&self.cache, self.n, self.wide, self.near, cache_mb * 1048576.0,
+                        most) != STATUS_OK:
+            raise MemoryError("no memory for the kernel columns")
+        self.cache.offset = offset
         self.n_slots, self.slot_of = self.cache.n_slots, self.cache.slot_of
         self.length = self.cache.length
         self.listed = np.zeros(self.n, np.uint8)
+        return 0
 
     def __dealloc__(self):
         columns_free(&self.cache)
@@ -137,6 +144,8 @@ cdef class Columns:
         cdef double[:, ::1] view = out
         if index.shape[0] > MAX_BLOCK:
             raise ValueError(f"at most {MAX_BLOCK} rows")
+        if self.joined is not None:
+            return self.take(rows)[:, rows].astype(np.float64)
         if index.shape[0]:
             self.gram(&index[0], index.shape[0], &view[0, 0])
         return out
@@ -177,6 +186,71 @@ cdef class Columns:
             with gil:
                 raise MemoryError("no memory for a block of kernel columns")
         return 0
+
+
+def join_columns(Columns first, Columns second, *, double cache_mb):
+    """Columns of the rows of both, one after the other, in a cache of their own.
+
+    Values of two rows of one half are copied from its columns, which serve other joins too;
+    those of a row of each are computed.
+    """
+    cdef RowSet *a = first.cache.rows
+    cdef RowSet *b = second.cache.rows
+    if (a == NULL or b == NULL or first.kernel.name == "precomputed"
+            or first.kernel != second.kernel or first.wide != second.wide
+            or first.offset != second.offset or a.store.sparse != b.store.sparse
+            or a.store.d != b.store.d):
+        raise ValueError("columns of other kernels, types, offsets or features cannot be joined")
+    cdef Columns self = Columns.__new__(Columns)
+    self.kernel, self.wide, self.n = first.kernel, first.wide, first.n + second.n
+    self.make_cache(cache_mb, -1, first.offset)
+    self.joined = (first, second)
+    self.halves.own = [&first.cache, &second.cache]
+    self.halves.split = first.n
+    self.halves.cache = &self.cache
+    self.cache.column_fn = half_columns
+    self.cache.user = &self.halves
+    return self
+
+
+cdef int half_columns(void *user, const Py_ssize_t *columns, Py_ssize_t count, Py_ssize_t start,
+                      Py_ssize_t stop, void **out, void *gram) noexcept nogil:
+    """Values of rows of one half from its own columns, others computed; no `gram`."""
+    cdef Halves *halves = <Halves *> user
+    cdef ColumnCache *cache = halves.cache
+    cdef Py_ssize_t size = 8 if cache.wide else 4, h, k, first, last, many, begin, end, other
+    cdef Py_ssize_t own[MAX_BLOCK]
+    cdef void *lines[MAX_BLOCK]
+    cdef void *pointers[MAX_BLOCK]
+    cdef int status
+    for h in range(2):
+        first = halves.split if h else 0
+        last = cache.n if h else halves.split
+        other = 0 if h else halves.split  # where the other half begins
+        begin = start if h else max(start, last)
+        end = min(stop, first) if h else stop
+        many = 0
+        for k in range(count):
+            if first <= columns[k] < last:
+                own[many], lines[many] = columns[k] - first, out[k]
+                pointers[many] = <char *> out[k] + (begin - start) * size
+                many += 1
+        if many and begin < end:
+            status = rows_cross(halves.own[1 - h].rows, halves.own[h].rows, own, many,
+                                begin - other, end - other, cache.offset, pointers)
+            if status != STATUS_OK:
+                return status
+        begin, end = max(start, first), min(stop, last)
+        if many == 0 or begin >= end:
+            continue
+        status = columns_fetch(halves.own[h], own, many, end - first, pointers)
+        if status != STATUS_OK:
+            return status
+        for k in range(many):
+            memcpy(<char *> lines[k] + (begin - start) * size,
+                   <char *> pointers[k] + (begin - first) * size, (end - begin) * size)
+        cache.computed -= <double> many * <double> (end - begin) / <double> cache.n  # not here
+    return STATUS_OK
 
 
 cdef int python_columns(void *user, const Py_ssize_t *columns, Py_ssize_t count,

@@ -6,24 +6,38 @@ and Weng, "Probability estimates for multi-class classification by pairwise coup
 
 Invariants
 - pairs are (0, 1), (0, 2), ..., (1, 2), ...; a positive score of (p, q) is a vote for p;
-- a row of class p has a coefficient against each other class q, in line q - (q > p).
+- a row of class p has a coefficient against each other class q, in line q - (q > p);
+- kernel values of two rows of one class serve all of its pairs: `class_columns` are kept in half
+  of the memory for columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from osvm.kernel.cached.columns import Columns
 from osvm.kernel.cached.task import Fit, Task
 
-__all__ = ["class_pairs", "couple", "pair_sums", "pair_votes", "solve_pairs", "split_pairs"]
+__all__ = [
+    "class_members",
+    "class_pairs",
+    "couple",
+    "pair_sums",
+    "pair_votes",
+    "solve_pairs",
+    "split_pairs",
+]
 
 Array = NDArray[Any]
 CHUNK = 4096  # rows whose probabilities are coupled at once
+MAX_BLOCK = 256  # as in osvm/_c/blocks.pxd
+SHARING = 4  # pairs of a class from which on its own kernel values are kept for all of them
 
 
 def class_pairs(K: int) -> list[tuple[int, int]]:
@@ -31,14 +45,50 @@ def class_pairs(K: int) -> list[tuple[int, int]]:
     return list(combinations(range(K), 2))
 
 
-def split_pairs(task: Task, codes: Array, K: int) -> Iterator[tuple[Array, Task]]:
-    """The rows of each pair of classes, and the problem of telling them apart."""
-    members = [np.flatnonzero(codes == p) for p in range(K)]
-    for p, q in class_pairs(K):
+def class_members(codes: Array, K: int) -> list[Array]:
+    """The rows of each class."""
+    return [np.flatnonzero(codes == p) for p in range(K)]
+
+
+def split_pairs(
+    task: Task, members: list[Array], kept: list[Columns] | None = None
+) -> Iterator[tuple[Array, Task]]:
+    """The rows of each pair of classes, and the problem of telling them apart.
+
+    `members` are the rows of each class, `kept` its columns.
+    """
+    for p, q in class_pairs(len(members)):
         rows = np.concatenate([members[p], members[q]])
         Y = np.ones((1, len(rows)))
         Y[0, len(members[p]) :] = -1.0
-        yield rows, task.part(rows, Y)
+        yield rows, task.part(rows, Y, (kept[p], kept[q]) if kept else None)
+
+
+def class_columns(solver: Any, task: Task, members: list[Array]) -> list[Columns]:
+    """Columns of each class, whose rows get a random order.
+
+    None if the solver reads none, for few classes, if half of the memory holds less than a
+    quarter of the columns, or if values are quicker to compute than to copy.
+    """
+    if len(members) <= SHARING:
+        return []
+    sizes = sorted(map(len, members))
+    ends = [replace(task, Y=np.empty((1, sum(some)))) for some in (sizes[:2], sizes[-2:])]
+    dtype, most = map(solver.type_of_halves, ends)
+    if dtype is None or dtype != most or task.kernel.name in ("precomputed", "python"):
+        return []
+    per_row = task.cache_size / 2 / task.n
+    slots = per_row * 2**20 / np.dtype(dtype).itemsize  # of each class
+    if slots < max(sizes[-1] / 4, min(MAX_BLOCK, sizes[-1])):  # a cache has so many at least
+        return []
+    kept: list[Columns] = []
+    for p in range(len(members)):
+        members[p] = task.rng.permutation(members[p])
+        room = per_row * len(members[p])
+        kept.append(Columns(task.X, task.kernel, dtype=dtype, cache_mb=room, order=members[p]))
+        if kept[0].near:
+            return []
+    return kept
 
 
 def solve_pairs(solver: Any, task: Task, codes: Array, K: int) -> Fit:
@@ -46,7 +96,9 @@ def solve_pairs(solver: Any, task: Task, codes: Array, K: int) -> Fit:
     alpha = np.zeros((K - 1, task.n))
     fits: list[Fit] = []
     votes: list[Array] | None = None
-    for (p, q), (rows, part) in zip(class_pairs(K), split_pairs(task, codes, K)):
+    members = class_members(codes, K)
+    kept = class_columns(solver, task, members)
+    for (p, q), (rows, part) in zip(class_pairs(K), split_pairs(task, members, kept)):
         fit = solver.solve(part)
         fits.append(fit)
         first = part.Y[0] > 0
@@ -58,6 +110,10 @@ def solve_pairs(solver: Any, task: Task, codes: Array, K: int) -> Fit:
         if task.progress is not None:
             task.progress.update(sum(each.t for each in fits), loss=None)
     ends = [fit.converged for fit in fits]
+    stats = {name: sum(fit.columns[name] for fit in fits) for name in fits[0].columns}
+    if kept:
+        # in columns of a pair of mean size
+        stats["computed"] += sum(c.computed * c.n for c in kept) * K / (2 * task.n)
     return Fit(
         alpha,
         np.concatenate([fit.b for fit in fits]),
@@ -67,7 +123,7 @@ def solve_pairs(solver: Any, task: Task, codes: Array, K: int) -> Fit:
         history=fits[0].history,
         votes=votes,
         voted_bias=fits[0].voted_bias,
-        columns={name: sum(fit.columns[name] for fit in fits) for name in fits[0].columns},
+        columns=stats,
     )
 
 

@@ -79,6 +79,10 @@ class CachedSolver(Part):
     def solve(self, task: Task) -> Fit:
         raise NotImplementedError
 
+    def type_of_halves(self, task: Task) -> str | None:
+        """Type of the columns that `task.halves` may have; None: they would not be read."""
+        return None
+
 
 # ------------------------------------------------------------- one after another
 
@@ -373,19 +377,28 @@ class Adatron(Sequential):
     def _good(self, worst: float, task: Task) -> bool:
         return worst <= task.tol
 
+    def _column_type(self, task: Task) -> str:
+        few = FEW_ROWS // 8 if self.selection == "blocks" else FEW_ROWS
+        return task.column_type(self.dtype, few)
+
+    def type_of_halves(self, task: Task) -> str | None:
+        dtype = self._column_type(task)
+        can_use = self.selection == "blocks" and self.shuffle and not can_rest(task, dtype)
+        return dtype if can_use else None
+
     def solve(self, task: Task) -> Fit:
         if self.selection == "order":
             return super().solve(task)
-        few = FEW_ROWS // 8 if self.selection == "blocks" else FEW_ROWS
-        dtype = task.column_type(self.dtype, few)
-        if self.selection == "blocks" and self.shuffle and can_rest(task, dtype):
+        dtype = self._column_type(task)
+        alone = self.selection == "blocks" and task.halves is None
+        if alone and self.shuffle and can_rest(task, dtype):
             return self._solve_resting(task, dtype)
-        order = task.order(self.shuffle and self.selection == "blocks")
+        order = task.order(self.shuffle and alone)
         columns = task.columns(dtype, offset=self._offset(), order=order)
         upper, shape = task.upper()[order], task.Y.shape
         alpha, outputs, b = np.zeros(shape), np.zeros(shape), np.zeros(len(task.Y))
         machines, good = self.solve_all(
-            columns, task.Y[:, order], upper, tol=task.tol, passes=self._passes(task)
+            columns, task.Y[:, order], upper, tol=task.tol, passes=self._passes(task), grow=alone
         )
         for q, machine in enumerate(machines):
             alpha[q, order] = machine.alpha_
@@ -436,16 +449,8 @@ class Adatron(Sequential):
         self, columns: Any, Y: Array, upper: Array, **options: Any
     ) -> tuple[list[Any], list[bool]]:
         """All outputs by working sets on a growing prefix of the rows; see `solve_sets`."""
-        single = self.selection == "largest"
-        return solve_sets(
-            columns,
-            Y,
-            upper,
-            bias=self._bias(),
-            size=1 if single else self.working_set,
-            grow=not single,
-            **options,
-        )
+        size = 1 if self.selection == "largest" else self.working_set
+        return solve_sets(columns, Y, upper, bias=self._bias(), size=size, **options)
 
 
 @dataclass(frozen=True)

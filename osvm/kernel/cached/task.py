@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osvm.kernel.cached.columns import Columns
+from osvm.kernel.cached.columns import Columns, join_columns
 from osvm.kernels import Kernel, Linear
 
 __all__ = ["Fit", "Task"]
@@ -44,6 +44,8 @@ class Task:
         Updated after each pass (sequential solvers).
     precise : bool, optional
         Whether kernel values need float64; `needs_float64` of the task unless given.
+    halves : pair of Columns, optional
+        Of the first rows and of the others, which serve other tasks too; X is None then.
     """
 
     X: Any
@@ -57,6 +59,7 @@ class Task:
     weights: Array | None = None
     progress: Any = None
     precise: bool | None = None
+    halves: tuple[Columns, Columns] | None = None
 
     def __post_init__(self) -> None:
         if self.precise is None:
@@ -83,16 +86,23 @@ class Task:
 
     def columns(self, dtype: str | None, **options: Any) -> Columns:
         """Columns of the kernel matrix of X, in a cache of `cache_size` MB."""
+        if self.halves is not None:
+            return join_columns(*self.halves, cache_mb=self.cache_size)
         dtype = self.column_type(dtype)
         return Columns(self.X, self.kernel, dtype=dtype, cache_mb=self.cache_size, **options)
 
-    def part(self, rows: NDArray[np.intp], Y: Array) -> Task:
-        """The same of some rows, with their own outputs."""
+    def part(
+        self, rows: NDArray[np.intp], Y: Array, halves: tuple[Columns, Columns] | None = None
+    ) -> Task:
+        """The same of some rows, with their own outputs; `halves` leave it half of the cache."""
+        weights = None if self.weights is None else self.weights[rows]
+        same = replace(self, Y=Y, weights=weights, progress=None)
+        if halves is not None:
+            return replace(same, X=None, halves=halves, cache_size=self.cache_size / 2)
         X = self.X[rows]
         if self.kernel.name == "precomputed":
             X = X[:, rows]
-        weights = None if self.weights is None else self.weights[rows]
-        return replace(self, X=X, Y=Y, weights=weights, progress=None)
+        return replace(same, X=X)
 
     def upper(self) -> Array:
         """Largest coefficient of each row."""
