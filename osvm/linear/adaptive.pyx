@@ -294,6 +294,20 @@ cdef class AdaptiveLoop(Learner):
         """Drop all candidates but the one that answers."""
         self.keep(1 << self.judge.group_of[self.judge.chosen])
 
+    def compete(self, double examples):
+        """Before the first example of a fit: let the candidates compete over so many, after which
+        the best on their second half goes on alone, as one that has no rival does at once.
+
+        What is judged then is the average since a quarter of them, which is where the window
+        of a stream begins that answers from a half on; before that nothing is averaged.
+        """
+        self.decided_at = examples
+        if self.bank.n_groups == 1:
+            self.settle()
+            self.restart_average(False)
+            return
+        self.bank.tail, self.bank.averaging = False, examples < 4.0
+
     def settle(self):
         """Go on with the candidate that answers, alone and without counting errors; an
         average is that of the examples since `restart_average`.
@@ -388,6 +402,8 @@ cdef class AdaptiveLoop(Learner):
                 count_answer(&self.judge, m, target, label, self.loss_at, self.error_at)
                 if m.judging:
                     count_errors(&self.judge, m, target, label, c)
+                    if m.seen == self.decided_at // 4:
+                        m.averaging = True
                     if m.seen == self.decided_at // 2:
                         forget_errors(&self.judge)
                     if m.seen == self.decided_at:
@@ -547,6 +563,11 @@ cdef class AdaptiveLoop(Learner):
         """Go on as the other learner would: averaging or not, judging or settled."""
         self.bank.averaging, self.bank.tail = other.bank.averaging, other.bank.tail
         self.bank.judging, self.decided_at = other.bank.judging, other.decided_at
+
+    @property
+    def judging(self):
+        """Whether errors are counted, from which a predictor is chosen."""
+        return bool(self.bank.judging)
 
     @property
     def restarts_windows(self):

@@ -143,7 +143,8 @@ def _prepare(learner: Any, epoch: int, epochs: int, n_rows: int) -> None:
     The answer is the average over the last half of the epochs, the last weights before them.
     """
     if epoch == 0 and learner.seen == 0:
-        learner.decided_at = 0 if epochs == 1 else min(n_rows, DECIDED_AT)
+        if epochs > 1:
+            learner.compete(min(n_rows, DECIDED_AT))
         return
     learner.settle()
     if epoch <= epochs // 2:
@@ -186,8 +187,10 @@ def _mixed_epoch(
     n = data.X.n_rows
     order = np.arange(n) if order is None else order
     if isinstance(plan.schedule, Auto) and learner.seen == 0:
-        only_epoch, learner.decided_at = learner.decided_at == 0, min(n, DECIDED_AT)
-        alone = int(learner.decided_at)
+        only_epoch, alone = learner.decided_at == 0, min(n, DECIDED_AT)
+        if only_epoch:
+            learner.compete(alone)
+        alone = alone if learner.judging else 0
         run(learner, data, order[:alone], plan.curvature, watch)
         order = order[alone:]
         if only_epoch:

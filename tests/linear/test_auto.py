@@ -9,6 +9,8 @@ import reference_adaptive as reference
 import scipy.sparse as sp
 
 import osvm
+from osvm._input.rows import RowSource
+from osvm.linear.plan import resolve_plan
 from osvm.schedules import OF_FIT, Auto, Bottou
 
 
@@ -158,8 +160,6 @@ def test_fit_goes_on_with_the_best_setting_alone():
     model = osvm.LinearClassifier(epochs=1, shuffle=False).fit(X, y)
     stream = model._plan.learner(8, 1, np.float64, alive=OF_FIT)
     stream.decay = 1.0
-    from osvm._input.rows import RowSource
-
     stream.run(RowSource.dense(X), np.where(y, 1.0, -1.0))
     np.testing.assert_array_equal(model.coef_[0], stream.weights.array(True))
     assert model._learner.alive.bit_count() == 1
@@ -183,6 +183,36 @@ def test_fit_goes_on_with_the_best_setting_alone():
     assert osvm.LinearClassifier(random_state=0).fit(X, y).n_iter_ == 20
     model = osvm.LinearClassifier(random_state=0).fit(np.tile(X, (12, 1)), np.tile(y, 12))
     assert model.n_iter_ == 2
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_averages_of_a_fit_begin_where_those_of_a_stream_would(K):
+    X, y = make_problem(1024, K=K, seed=5)
+    rows = RowSource.dense(X)
+    targets = 2.0 * y - 1.0 if K == 2 else y.astype(np.int32)
+    plan = resolve_plan(osvm.LinearClassifier(), None)
+    fit, stream = (plan.learner(8, 1 if K == 2 else K, np.float64, alive=OF_FIT) for _ in range(2))
+    for learner in (fit, stream):
+        learner.decay = 1.0
+    fit.compete(1024)
+    fit.run(rows, targets, None, 0, 1023)
+    stream.run(rows, targets, None, 0, 512)
+    stream.figures[:] = 0.0
+    stream.run(rows, targets, None, 512, 1023)
+    np.testing.assert_array_equal(fit.figures, stream.figures)
+    assert fit.chosen == stream.chosen
+    assert len(set(fit.figures)) > 2
+    np.testing.assert_array_equal(fit.weight_array(True), stream.weight_array(True))
+    fit.run(rows, targets, None, 1023, 1024)
+    assert fit.alive.bit_count() == 1
+    assert not fit.judging
+
+
+def test_a_setting_without_a_rival_does_not_compete():
+    learner = resolve_plan(osvm.LinearClassifier(), None).learner(8, 1, np.float64, alive=1)
+    learner.compete(1024)
+    assert not learner.judging
+    assert learner.averaged_count == 0
 
 
 def test_fit_decides_after_the_first_rows(monkeypatch):
