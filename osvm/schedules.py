@@ -367,13 +367,14 @@ class Auto(Schedule):
     setting is judged by the errors that it makes on examples before it learns them, those on
     a class that is an eighth as frequent as the first one, or less, counted three times; one
     that is clearly worse is dropped, so that a long stream costs little more than one setting.
-    `fit` lets three of them compete over the first 4,096 rows that it visits (of two classes,
-    one of which has less than 2.5 % of the rows, of which there are more than columns, only the
-    one with explicit steps), goes on with the one that errs least on the second half of them,
-    and predicts with the average over the last half of its epochs.  There are two epochs, more
-    where there are less than 10,000 rows: so many that 20,000 are visited, and at most 50; they
-    end where no row has a loss any more.  With more than 50 columns to a row the first setting
-    learns alone, or :class:`Bottou`'s where the rows are alike in norm.
+    `fit` lets three of them (four with several classes and the loss "auto") compete over the
+    first 4,096 rows that it visits (of two classes, one of which has less than 2.5 % of the
+    rows, of which there are more than columns, only the one with explicit steps), goes on with
+    the one that errs least on the second half of them, and predicts with the average over the
+    last half of its epochs.  There are two epochs, more where there are less than 10,000 rows:
+    so many that 20,000 are visited, and at most 50; they end where no row has a loss any more.
+    With more than 50 columns to a row the first setting learns alone, or :class:`Bottou`'s where
+    the rows are alike in norm.
 
     Numbers are learnt with normalized :class:`Adaptive` steps and the average of the last half
     to three quarters of the examples: neither the units of the features nor those of the
@@ -389,7 +390,7 @@ class Auto(Schedule):
     -----
     The settings: eta0 .5 and .1; normalized with 10 and explicit steps; for streams also
     normalized with 2, and .5 with ``forget=0.98``, which is never dropped, since it serves
-    after a change.
+    after a change.  With several classes and ``loss="auto"`` normalized with 2 learns jointly.
     `value(t)` returns the first eta0.
 
     Settings are judged by their errors, whatever the loss is.  :class:`Bottou` is used where a
@@ -430,6 +431,7 @@ CANDIDATES = (
 )
 PREDICTORS = (3, 3, 2, 3, 1)
 OF_FIT = 0b01011
+JOINT = 0b00100  # with loss="auto" they learn several classes jointly, and compete in `fit` too
 OF_RARE = 0b01000
 MOST_COLUMNS_PER_ROW = 50  # of a fit; beyond, settings do not compete
 DECIDED_AT = 4096  # examples of a fit before the best candidate goes on alone

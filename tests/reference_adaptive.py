@@ -203,19 +203,21 @@ class Auto:
     PREDICTORS = ((0, 0), (0, 1), (1, 0), (1, 1), (2, 1), (3, 0), (3, 1), (4, 0))
     LEAD = np.array([8, 8, 8, 8, 8, 0, 0, 16])  # of the explicit steps, with a rare class
 
-    def __init__(self, d, K, decay, alive=0b11111, loss="hinge"):
+    def __init__(self, d, K, decay, alive=0b11111, loss="auto"):
         self.decay, self.E, self.chosen = decay, np.zeros(8), 0
         self.wrong, self.cs, self.errors = [], [], 0  # since the last look; of what answered
+        # with "auto" one setting compares several classes, the others take one against all
+        jointly = "multiclass_hinge" if K > 1 else "hinge"
         self.alive = [
-            Adaptive(loss, d, K, **words)
-            for words in (
+            Adaptive(loss if loss != "auto" else jointly if g == 2 else "hinge", d, K, **words)
+            for g, words in enumerate((
                 {"eta0": 0.5},
                 {"eta0": 0.1},
                 {"eta0": 2.0, "normalized": True},
                 {"eta0": 10.0, "normalized": True, "implicit": False},
                 {"eta0": 0.5, "forget": 0.98},
-            )
-        ]
+            ))
+        ]  # fmt: skip
         self.alive = [one if alive >> g & 1 else None for g, one in enumerate(self.alive)]
         self.E[[not alive >> g & 1 for g, _ in self.PREDICTORS]] = np.nan
         self.t, self.d, self.came = 0, d, np.zeros(max(K, 2))

@@ -27,6 +27,7 @@ from osvm.linear.model cimport (
     DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, RING, Examples, Record, pointer,
 )
 from osvm.linear.step_guard cimport loss_slope
+from osvm.core.loss cimport LOSS_MULTICLASS_HINGE, loss_init
 from osvm.core.rows cimport OSVM_PREFETCH, rows_get, rows_prefetch, rows_prefetch_start
 from osvm.core.step cimport (
     STEP_ADAPTIVE_MIRROR, STEP_ADAPTIVE_NORMALIZED, STEP_ADAPTIVE_TAIL, STEP_COIN_BETTING,
@@ -58,6 +59,7 @@ cdef class AdaptiveLoop(Learner):
     cdef readonly object class_weights  # sum of c of each class, while predictors are judged
     cdef readonly object outcomes       # sums of c and c^2, by the set of predictors that erred
     cdef object _groups, _work, _active
+    cdef int joint                      # bits of the candidates that learn classes jointly
     cdef Bank bank
     cdef Judge judge
     # of a fit: examples before the candidate goes on alone that was best on half of them; or 0
@@ -67,7 +69,7 @@ cdef class AdaptiveLoop(Learner):
 
     def __init__(self, Py_ssize_t n_features, Py_ssize_t n_out, dtype, LossSpec loss, steps, *,
                  double average_from=-1.0, bint fit_intercept=False, error_kind="class",
-                 predictors=None, double decay=1.0, alive=None):
+                 predictors=None, double decay=1.0, alive=None, int joint=0):
         cdef StepSpec step
         cdef Py_ssize_t K
         cdef Bank *m = &self.bank
@@ -89,7 +91,8 @@ cdef class AdaptiveLoop(Learner):
             m.any_mirror |= (step.step.flags & STEP_ADAPTIVE_MIRROR) != 0
             m.tail |= (step.step.flags & STEP_ADAPTIVE_TAIL) != 0
         m.n_planes = PLANE_U + 2 * m.averages + 3 * m.any_coin
-        self.loss_spec, self.steps, self.judge.decay = loss, steps, decay
+        self.loss_spec, self.steps, self.judge.decay, self.joint = loss, steps, decay, joint
+        loss_init(&m.joint_loss, LOSS_MULTICLASS_HINGE)
         if predictors is not None:
             self._judge(list(predictors))
         self._allocate((1 << len(steps)) - 1 if alive is None else alive)
@@ -190,8 +193,13 @@ cdef class AdaptiveLoop(Learner):
         self.bank.forgets = False
         for g, step in enumerate(self._alive_steps(self.judge.alive)):
             self.bank.groups[g].step = step.step
+            self.bank.groups[g].joint = False
             self.bank.groups[g].reg = step.step.reg
             self.bank.forgets |= step.step.forget < 1.0
+        if self.judge.judged:
+            for g in range(len(steps)):
+                if self.judge.alive & self.joint & (1 << g):
+                    self.bank.groups[self.judge.place[g]].joint = True
 
     @property
     def loss_sum(self):
@@ -230,6 +238,12 @@ cdef class AdaptiveLoop(Learner):
     def chosen(self):
         """The predictor that answers."""
         return self.judge.chosen
+
+    @property
+    def answers_jointly(self):
+        """Whether the candidate that answers compares classes where the loss does not."""
+        return bool(self.n_out > 1 and self.judge.judged
+                    and self.bank.groups[answering(&self.judge)].joint)
 
     @property
     def decay(self):

@@ -22,6 +22,7 @@ from osvm.core.typedefs cimport (
 
 cdef struct Bank:
     Loss loss
+    Loss joint_loss         # of the groups that compare classes where `loss` does not
     Group *groups
     Py_ssize_t n_features, n_out, n_groups, K, stride, n_planes
     void *at                # the numbers of feature 0
@@ -54,6 +55,10 @@ cdef struct Bank:
     double *zeros           # n_features of them, once a column repeats
     Entries entries
     Py_ssize_t room         # of entries
+
+
+cdef inline const Loss *loss_of(const Bank *m, const Group *group) noexcept nogil:
+    return &m.joint_loss if group.joint and m.n_out > 1 else &m.loss
 
 
 cdef inline double rate_factor(Bank *m, const Group *group, double t) noexcept nogil:

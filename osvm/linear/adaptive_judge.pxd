@@ -19,7 +19,7 @@
 from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport int64_t
 
-from osvm.linear.adaptive_bank cimport Bank, error_of
+from osvm.linear.adaptive_bank cimport Bank, error_of, loss_of
 from osvm.linear.adaptive_step cimport Group
 from osvm.core.loss cimport loss_value_xi
 from osvm.core.mloss cimport mloss_value_xi
@@ -138,7 +138,7 @@ cdef inline void count_answer(const Judge *judge, Bank *m, double target, Py_ssi
         if m.n_out == 1:
             loss_sum[0] += loss_value_xi(&m.loss, target, f[0], m.q)
         else:
-            loss_sum[0] += mloss_value_xi(&m.loss, m.n_out, label, f, 1.0, m.q)
+            loss_sum[0] += mloss_value_xi(loss_of(m, &m.groups[g]), m.n_out, label, f, 1.0, m.q)
     error_sum[0] += error_of(m, f, target, label)
 
 

@@ -5,7 +5,7 @@
 from libc.math cimport fabs, isfinite, sqrt
 
 from osvm.linear.adaptive_bank cimport (
-    Bank, deviation, dot_one, fetch, rate_factor, score_all, score_means, take_entries,
+    Bank, deviation, dot_one, fetch, loss_of, rate_factor, score_all, score_means, take_entries,
 )
 from osvm.linear.adaptive_step cimport (
     PLANE_U, Entries, Group, all_finite, bet, grows, implicit_delta, joint_tau, keep_roots,
@@ -19,7 +19,7 @@ from osvm.core.mloss cimport mloss_value_xi
 from osvm.core.step cimport (
     STEP_ADAPTIVE_EXPLICIT, STEP_ADAPTIVE_MIRROR, STEP_ADAPTIVE_NORMALIZED, STEP_COIN_BETTING,
 )
-from osvm.core.typedefs cimport Row, weight_t
+from osvm.core.typedefs cimport Loss, Row, weight_t
 
 cdef enum:
     WIDE = 3                # one column in so many with a step, and all of them are gone through
@@ -74,7 +74,8 @@ cdef inline void step_group(Bank *m, Group *group, Py_ssize_t first, double targ
     """The step of one group's columns, from `first` on, whose xi are not all 0."""
     cdef Py_ssize_t k, a, n_active = 0, K = m.K, n = m.n_out
     cdef Entries *row = &m.entries
-    cdef bint joint = loss_is_multi(&m.loss), wide
+    cdef const Loss *loss = loss_of(m, group)
+    cdef bint joint = loss_is_multi(loss), wide
     cdef const weight_t *inverse = NULL
     cdef double e = rate_factor(m, group, m.t), pull = group.reg * m.t
     cdef double a2, q_sum = 0.0
@@ -123,7 +124,7 @@ cdef inline void step_group(Bank *m, Group *group, Py_ssize_t first, double targ
             k = m.active[a]
             if group.step.flags & STEP_ADAPTIVE_EXPLICIT:
                 m.delta[k] = c * m.xi[k]
-            elif m.loss.kind == LOSS_SOFTMAX:
+            elif loss.kind == LOSS_SOFTMAX:
                 m.delta[k] = m.xi[k] * softmax_tau(m.q[k], c)
             else:
                 m.delta[k] = m.xi[k] * joint_tau(q_sum, c, value)
@@ -274,7 +275,8 @@ cdef inline int learn_row(Bank *m, const Row *row, const Row *later, double targ
         if m.n_out == 1:
             m.value[g] = loss_value_xi(&m.loss, target, m.f[g], &m.xi[g])
         else:
-            m.value[g] = mloss_value_xi(&m.loss, m.n_out, label, m.f + k, 1.0, m.xi + k)
+            m.value[g] = mloss_value_xi(loss_of(m, &m.groups[g]), m.n_out, label, m.f + k, 1.0,
+                                        m.xi + k)
         total += m.value[g]
     if not isfinite(total) or (K > 1 and not all_finite(m.f, K)):
         return NOT_FINITE

@@ -73,6 +73,9 @@ class AdaptiveLearner(AdaptiveLoop):
         Of the counts of errors, per example.
     alive : int, optional
         Bits of the candidates that compete; all by default.
+    joint : int
+        Bits of the judged candidates that learn several classes with "multiclass_hinge",
+        whatever `loss` is.
 
     Examples
     --------

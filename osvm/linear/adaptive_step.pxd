@@ -76,6 +76,7 @@ cdef enum Plane:
 # A setting, and what its columns share.
 cdef struct Group:
     Step step
+    bint joint              # of several classes: learns with the bank's joint loss
     double reg
     double scale            # s
     double inflation        # forget^-t, since the last fold

@@ -143,7 +143,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         if warm is not None:
             learner, plan = warm
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
-        alive = None if auto is None else competing(data.targets, data.weight, source.n_features)
+        alive = None if auto is None else competing(plan, data)
         n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
         centers, solution = False, None
         if warm is None:
@@ -302,8 +302,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         if "_visits" in self.__dict__:  # a block of a round: its rows come in random order
             order = visiting_order(n, resolve_shuffle(self.shuffle, data.targets), self._visits)
             if isinstance(plan.schedule, Auto) and learner.seen == 0:
-                settings = competing(data.targets, data.weight, data.X.n_features)
-                compete_in_block(learner, settings)
+                compete_in_block(learner, competing(plan, data))
         try:
             run(learner, data, order, plan.curvature, watch, roll_back=roll_back)
         except KeyboardInterrupt:

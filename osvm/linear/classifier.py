@@ -24,7 +24,7 @@ from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
 from osvm.linear.few_rows import suit_one_step
 from osvm.linear.learner import Learner
-from osvm.linear.plan import Plan, affordable, resolve_plan
+from osvm.linear.plan import Plan, affordable, find_loss, resolve_plan
 from osvm.linear.scores import Platt
 from osvm.linear.state import _STATE
 from osvm.linear.training import Examples
@@ -47,10 +47,13 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     Parameters
     ----------
-    loss : str or object, default "hinge"
-        "hinge", "squared_hinge", "perceptron", "logistic", "modified_huber",
+    loss : str or object, default "auto"
+        "auto", "hinge", "squared_hinge", "perceptron", "logistic", "modified_huber",
         "multiclass_hinge", "graph_hinge" (needs `taxonomy`), "softmax", or a loss
-        of your own (see :mod:`osvm.losses`).
+        of your own (see :mod:`osvm.losses`).  "auto" is the hinge; more than two classes are
+        learnt one-vs-rest or jointly ("multiclass_hinge"), whichever errs less on examples
+        before they are learnt, as the schedule "auto" judges its settings, and one-vs-rest
+        with other schedules.
     reg : float, optional
         The regulariser; 1e-4 unless `C` is given, none with "auto".
     C : float, optional
@@ -126,6 +129,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     intercept_ : array, shape (1,) or (K,)
     t_ : int
         Examples seen.
+    loss_ : Loss
+        What answers: with "auto" :class:`osvm.losses.Hinge` (of several classes one-vs-rest), or
+        :class:`osvm.losses.MulticlassHinge`.
     schedule_ : Schedule
         What ran: with "auto" either :class:`osvm.schedules.Auto`, or what it stands for where
         the other parameters ask for more than it has.
@@ -157,7 +163,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def __init__(
         self,
-        loss: Any = "hinge",
+        loss: Any = "auto",
         *,
         reg: float | None = None,
         C: float | None = None,
@@ -468,7 +474,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     def _has_probability(self) -> bool | str:
         """True when there are probabilities, else what to do."""
         try:
-            loss = self._plan.loss if "_plan" in self.__dict__ else losses.get(self.loss)
+            loss = self._plan.loss if "_plan" in self.__dict__ else find_loss(self)
         except (TypeError, ValueError) as error:
             return str(error)
         if self.probability or hasattr(loss, "probability"):
@@ -538,6 +544,14 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     @property
     def classes_(self) -> Array:
         return self._need_attribute("_index").classes
+
+    @property
+    def loss_(self) -> Any:
+        """The loss that the answering weights are learnt with: what "auto" has come to be."""
+        with self._lock:
+            plan = self._need_attribute("_plan")
+            jointly = plan.open_loss and self._learner.answers_jointly
+            return losses.MulticlassHinge() if jointly else plan.loss
 
     @property
     def coef_(self) -> Any:

@@ -28,7 +28,7 @@ from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
 from osvm.linear.scaling import take
 from osvm.linear.training import Examples, objective, run
-from osvm.schedules import MOST_COLUMNS_PER_ROW, OF_FIT, OF_RARE, Bottou
+from osvm.schedules import JOINT, MOST_COLUMNS_PER_ROW, OF_FIT, OF_RARE, Bottou
 
 Array = npt.NDArray[Any]
 
@@ -242,18 +242,21 @@ def class_weights(targets: Array, weight: Array | None) -> Array:
     return np.bincount(codes, weights=weight, minlength=2)
 
 
-def competing(targets: Array, weight: Array | None, n_features: int) -> int:
-    """The settings of `Auto` (bits) that compete in a fit to these targets.
+def competing(plan: Plan, data: Examples) -> int:
+    """The settings of `Auto` (bits) that compete in a fit to these examples.
 
     Errors do not tell settings apart that never find a rare class: explicit steps alone do,
     but where there are more columns than rows they fit the noise.  Where columns are many
     times as many, the first setting learns alone: all come out alike, and memory is what costs.
     """
+    targets, n_features = data.targets, data.X.n_features
     if n_features > MOST_COLUMNS_PER_ROW * len(targets):
         return 1
-    if targets.dtype.kind != "f" or n_features >= len(targets):
+    if targets.dtype.kind != "f":
+        return OF_FIT | JOINT if plan.open_loss else OF_FIT
+    if n_features >= len(targets):
         return OF_FIT
-    weights = class_weights(targets, weight)
+    weights = class_weights(targets, data.weight)
     return OF_FIT if float(weights.min()) >= _RARE * float(weights.sum()) else OF_RARE
 
 

@@ -39,6 +39,7 @@ from osvm.linear.smd import SMDLearner
 from osvm.linear.svmd import SVMDLearner
 from osvm.schedules import (
     CANDIDATES,
+    JOINT,
     NUMBERS,
     PREDICTORS,
     SMD,
@@ -82,6 +83,9 @@ class Plan:
     error_kind : {"class", "absolute", "novel"}
     delta : array or None
         Label distances of the graph loss.
+    open_loss : bool
+        Whether the loss was left open: of several classes, some settings of `Auto` learn with
+        "multiclass_hinge", the others with `loss`.
     """
 
     loss: Any
@@ -97,6 +101,7 @@ class Plan:
     fit_intercept: bool = True
     error_kind: str = "class"
     delta: Array | None = None
+    open_loss: bool = False
 
     # What follows from the fields.
     multi_loss: bool = dataclasses.field(init=False, compare=False, repr=False)
@@ -177,6 +182,7 @@ class Plan:
                 predictors=PREDICTORS,
                 decay=self.schedule.decay,
                 alive=everyone if alive is None else everyone & alive or everyone,
+                joint=JOINT if self.open_loss else 0,
             )
         if isinstance(self.schedule, Adaptive | CoinBetting):
             options.refuse("adaptive", options.asked_by_plan(self))
@@ -344,6 +350,16 @@ def resolve_epochs(epochs: int | None, plan: Plan, n_rows: int, rare: bool) -> i
     return max(EPOCHS, min(100, math.ceil(4_000 / n_rows)))
 
 
+def is_open(model: Any) -> bool:
+    """Whether the model leaves its loss to the data."""
+    return isinstance(model.loss, str) and model.loss == "auto" and model._error_kind == "class"
+
+
+def find_loss(model: Any) -> Any:
+    """The loss of the model's parameters: the hinge where it is left open."""
+    return losses.Hinge() if is_open(model) else losses.get(model.loss)
+
+
 def check_loss(model: Any, loss: Any) -> None:
     """Raise ValueError unless the loss is one of the model's tasks (`Loss.task`)."""
     if loss.task not in model._tasks and loss.task != "any":
@@ -375,7 +391,7 @@ def resolve_plan(
     usual_reg : float, optional
         Where neither `reg` nor `C` is given and steps depend on reg.
     """
-    loss = losses.get(model.loss)
+    loss = find_loss(model)
     if loss.task not in model._tasks:
         check_loss(model, loss)
     _check_scale(model, n_rows, trained)
@@ -434,6 +450,7 @@ def resolve_plan(
         fit_intercept=model.fit_intercept,
         error_kind=model._error_kind,
         delta=delta,
+        open_loss=is_open(model) and isinstance(schedule, Auto),
     )
 
 

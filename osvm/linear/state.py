@@ -45,6 +45,7 @@ _PLAN = {
     "batch_size": Field("int", 1, 2**53),
     "fit_intercept": Field("flag"),
     "intercept_step": Field("float", 1e-300, 1e300),
+    "open_loss": Field("flag"),
 }
 # Parameters that the plan of a model is made from.
 PLAN_PARAMS = (
@@ -93,7 +94,7 @@ class LinearState(PlanParams, OnlineEstimator):
             "reg": plan.reg,
             "t0": plan.t0,
             "rng": None if self._rng is None else generator_state(self._rng),
-            "plan": {name: getattr(plan, name) for name in ("loss", "schedule", *_PLAN)},
+            "plan": _saved(plan),
         }
         if self._platt is not None:
             arrays["platt"] = self._platt.state.copy()
@@ -112,7 +113,7 @@ class LinearState(PlanParams, OnlineEstimator):
             kept = ("platt", "delta", "column_factors", "column_center")
             arrays = {k: arrays[k] for k in kept if k in arrays} | weights
             scalars |= {"learner": learner, "t0": plan.t0, "reg": plan.reg}
-            scalars["plan"] = {name: getattr(plan, name) for name in ("loss", "schedule", *_PLAN)}
+            scalars["plan"] = _saved(plan)
         return scalars, arrays
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -158,6 +159,7 @@ class LinearState(PlanParams, OnlineEstimator):
             plan = resolve_plan(self, n_rows, self._present_delta(scalars.get("classes")))
             average_from = max(plan.average_from, 0.0) if "w_u" in arrays else -1.0
             return dataclasses.replace(plan, reg=reg, t0=t0, average_from=average_from)
+        saved = {"open_loss": False, **saved}  # which the first files do not have
         if set(saved) != {"loss", "schedule", *_PLAN}:
             raise ValueError("the saved plan has other fields than it should")
         numbers = {name: saved[name] for name in _PLAN}
@@ -269,6 +271,11 @@ class LinearState(PlanParams, OnlineEstimator):
             learner = self._plan.learner(dim, n_out, np.dtype(dtype))
             learner.set_state(*parts)
             self._learner = learner
+
+
+def _saved(plan: Plan) -> dict[str, Any]:
+    """What a state holds of a plan, beside reg, t0 and delta."""
+    return {name: getattr(plan, name) for name in ("loss", "schedule", *_PLAN)}
 
 
 def _kind(plan: Plan) -> tuple[Any, ...]:

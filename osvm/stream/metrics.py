@@ -83,7 +83,9 @@ def losses_of(model: Any, y: Any, scores: np.ndarray | None) -> np.ndarray:
     """
     from osvm import losses
 
-    loss = losses.get(model.loss)
+    loss = getattr(model, "loss_", None)  # what "auto" has come to be
+    if loss is None:
+        loss = losses.get("hinge" if model.loss == "auto" else model.loss)
     n = len(scores) if scores is not None else len(y)
     if loss.task in ("regression", "novelty") or not hasattr(model, "classes_"):
         if scores is None:
