@@ -20,7 +20,7 @@ from osvm.linear.adaptive_judge cimport (
     LAST, MOST_PREDICTORS, TAIL, Judge, answering, answers_mean, choose, count_answer,
     count_errors, forget_errors, is_due, losers,
 )
-from osvm.linear.adaptive_learn cimport largest_inflation, learn_row
+from osvm.linear.adaptive_learn cimport empty_window, largest_inflation, learn_row
 from osvm.linear.adaptive_step cimport OSVM_LANES, PLANE_U, Group
 from osvm.linear.learner cimport Learner
 from osvm.linear.model cimport (
@@ -33,6 +33,9 @@ from osvm.core.step cimport (
     STEP_ADAPTIVE_MIRROR, STEP_ADAPTIVE_NORMALIZED, STEP_ADAPTIVE_TAIL, STEP_COIN_BETTING,
 )
 from osvm.core.typedefs cimport Row, Rows, float32_t, float64_t, weight_t
+
+cdef extern from "../_c/memory.h" nogil:
+    void osvm_give_back(void *array, size_t first, size_t last)
 
 cdef enum:
     ROWS_AHEAD = 3          # examples from asking for a row to its use; below RING
@@ -288,17 +291,16 @@ cdef class AdaptiveLoop(Learner):
         header = self.any_normalized(alive)
         columns = [kept[g] * self.n_out + k for g in range(n_kept) for k in range(self.n_out)]
         offsets = np.ascontiguousarray(self.offsets[:, columns])
+        # in place: new memory would have to be cleared before it is written to
         shape = self.n_features, header + len(columns) * self.bank.n_planes
-        try:
-            cells = aligned_zeros(shape, self.dtype)
-        except MemoryError:         # in place, without giving memory back
-            cells = self.cells.reshape(-1)[:shape[0] * shape[1]].reshape(shape)
+        cells = self.cells.reshape(-1)[:shape[0] * shape[1]].reshape(shape)
         if self.bank.single:
             self.compact(<float32_t *> self.bank.at, <float32_t *> pointer(cells), kept, n_kept,
                          header)
         else:
             self.compact(<float64_t *> self.bank.at, <float64_t *> pointer(cells), kept, n_kept,
                          header)
+        osvm_give_back(self.bank.at, cells.nbytes, self.cells.nbytes)
         for g in range(n_kept):
             self.bank.groups[g] = self.bank.groups[kept[g]]
         self._take(alive, header, cells, offsets)
@@ -333,16 +335,17 @@ cdef class AdaptiveLoop(Learner):
 
     def restart_average(self, bint averaging=True):
         """Begin both windows anew; `averaging=False` leaves them empty."""
+        cdef int window
         cdef Bank *m = &self.bank
         m.averaging = averaging
         m.counts[0] = m.counts[1] = 0.0
         if not averaging:
             return
-        windows = slice(m.header + PLANE_U * m.K, m.header + (PLANE_U + 2) * m.K)
-        self.cells[:, windows] = 0.0
-        self.offsets[PLANE_U:PLANE_U + 2] = 0.0
-        for g in range(m.n_groups):
-            m.groups[g].sums[0] = m.groups[g].sums[1] = 0.0
+        for window in range(2):
+            if m.single:
+                empty_window(m, window, <float32_t *> m.at + m.header)
+            else:
+                empty_window(m, window, <float64_t *> m.at + m.header)
 
     def resume(self, bint averaged):
         """After `settle`: count errors again, as a stream does; `averaged` lets the average

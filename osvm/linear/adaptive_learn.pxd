@@ -225,22 +225,29 @@ cdef inline void fold(Bank *m, Py_ssize_t g, weight_t *v) noexcept nogil:
     group.scale = group.inflation = 1.0
 
 
+cdef inline void empty_window(Bank *m, int o, weight_t *v) noexcept nogil:
+    """Begin a window anew."""
+    cdef Py_ssize_t g, _j, k, K = m.K
+    cdef weight_t *u = v + (PLANE_U + o) * K
+    for _j in range(m.n_features):
+        for k in range(K):
+            u[k] = 0
+        u += m.stride
+    for k in range(K):
+        m.b[(PLANE_U + o) * K + k] = 0.0
+    for g in range(m.n_groups):
+        m.groups[g].sums[o] = 0.0
+    m.counts[o] = 0.0
+
+
 cdef inline void count_average(Bank *m, weight_t *v) noexcept nogil:
     """Count this iterate; a tail average restarts its older window at 2^k examples."""
-    cdef Py_ssize_t g, j, k, n, K = m.K
+    cdef Py_ssize_t g, k, n, K = m.K
     cdef double *b = m.b
-    cdef int o = m.older
     n = <Py_ssize_t> (m.seen - m.average_from)
     if m.tail and n >= FIRST_WINDOW and n & (n - 1) == 0:
-        for j in range(m.n_features):
-            for k in range(K):
-                v[j * m.stride + (PLANE_U + o) * K + k] = 0
-        for k in range(K):
-            b[(PLANE_U + o) * K + k] = 0.0
-        for g in range(m.n_groups):
-            m.groups[g].sums[o] = 0.0
-        m.counts[o] = 0.0
-        m.older = 1 - o
+        empty_window(m, m.older, v)
+        m.older = 1 - m.older
     for g in range(m.n_groups):
         m.groups[g].sums[0] += m.groups[g].scale
         m.groups[g].sums[1] += m.groups[g].scale

@@ -1,7 +1,9 @@
 """Settings that compete: against their equations, however a stream is cut, and what falls back."""
 
 import itertools
+import os
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -113,6 +115,28 @@ def test_dropped_candidates_leave_smaller_files_that_go_on(tmp_path):
     for one in (model, again):
         one.partial_fit(X[1100:], y[1100:])
     assert_same_state(model, again)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="tells what memory is held")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dropped_settings_give_their_memory_back(dtype):
+    def held():
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGESIZE")
+
+    plan = resolve_plan(osvm.LinearClassifier(), None)
+    learner = plan.learner(300_000, 1, dtype)
+    learner.cells[:] = np.arange(21, dtype=dtype)
+    size, before = learner.cells.nbytes, held()
+    learner.keep(0b01010)
+    after = held()
+    np.testing.assert_array_equal(
+        learner.cells, np.tile([0, 2, 4, 7, 9, 12, 14, 17, 19], (300_000, 1))
+    )
+    assert learner.cells.nbytes == size * 9 // 21
+    assert before - after > 0.4 * size
+    learner.keep(0b00010)
+    np.testing.assert_array_equal(learner.cells, np.tile([2, 7, 12, 17], (300_000, 1)))
 
 
 def test_a_saved_state_that_does_not_fit_is_refused():
