@@ -274,7 +274,7 @@ def check_class_weight(class_weight: Any) -> None:
         if (
             not isinstance(weight, numbers.Real)
             or isinstance(weight, bool)
-            or not 0 <= weight <= MOST_WEIGHT
+            or not 0.0 <= float(weight) <= MOST_WEIGHT
         ):
             raise ValueError(
                 f"class_weight[{label!r}] must be a finite number >= 0 and <= {MOST_WEIGHT:g}, "

@@ -147,9 +147,12 @@ def test_weights_of_any_size_are_refused_or_come_back(maker, method, size):
         try:
             getattr(model, method)(DENSE, Y["binary"], sample_weight=weight)
         except (ValueError, FloatingPointError) as refusal:
-            assert size < 1e50 or "at most 1e+50" in str(refusal)
+            text = str(refusal)
+        else:
+            text = ""
+        assert size < 1e50 or "at most 1e+50" in text
+        if text:
             continue
-        assert size < 1e50
         again = osvm.from_bytes(model.to_bytes())
         assert np.isfinite(scores(model, DENSE)).all()
         assert scores(again, DENSE).tobytes() == scores(model, DENSE).tobytes()
