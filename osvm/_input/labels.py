@@ -17,6 +17,7 @@ import numpy.typing as npt
 from osvm._input.convert import warn
 from osvm._input.scan import copy_codes
 from osvm._input.schema import Field, Schema, check_list, fair_dtype
+from osvm._input.targets import MOST_WEIGHT
 
 _NUMERIC = "biuf"
 ALIKE = 1000  # rows of one label, at the beginning of a stream, that are worth a warning
@@ -265,11 +266,11 @@ def check_class_weight(class_weight: Any) -> None:
         if (
             not isinstance(weight, numbers.Real)
             or isinstance(weight, bool)
-            or not math.isfinite(weight)
-            or weight < 0
+            or not 0.0 <= float(weight) <= MOST_WEIGHT
         ):
             raise ValueError(
-                f"class_weight[{label!r}] must be a finite number >= 0, got {weight!r}"
+                f"class_weight[{label!r}] must be a finite number >= 0 and <= {MOST_WEIGHT:g}, "
+                f"got {weight!r}"
             )
 
 

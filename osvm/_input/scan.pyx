@@ -46,8 +46,6 @@ FAULT_NAMES = ("none", "start", "decreasing", "past_end", "index", "value")
 # Below this many entries, giving up the interpreter lock costs more than the check.
 cdef Py_ssize_t KEEP_LOCK = 16384
 
-cdef double DBL_BIG = 1.7976931348623157e308
-
 ctypedef fused bits_t:
     uint32_t
     uint64_t
@@ -324,11 +322,11 @@ def all_finite(array):
     return largest < INFINITY
 
 
-def first_bad_weight(const double[::1] weights):
-    """Position of the first weight that is negative or not finite; -1 if none is."""
+def first_bad_weight(const double[::1] weights, double most):
+    """Position of the first weight that is negative or above `most`; -1 if none is."""
     cdef Py_ssize_t k
     for k in range(weights.shape[0]):
-        if not 0.0 <= weights[k] <= DBL_BIG:
+        if not 0.0 <= weights[k] <= most:
             return k
     return -1
 

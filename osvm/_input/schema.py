@@ -388,7 +388,7 @@ def adaptive_schema(
         "sum_x": Field("float", 0.0, 1e100),
         "target_weight": Field("float", 0.0, 1e100),
         "target_mean": Field("float", -1e60, 1e60),
-        "target_sq": Field("float", 0.0, 1e120),
+        "target_sq": Field("float", 0.0, 1e200),
         "count_0": COUNT,
         "count_1": COUNT,
         "older": Field("int", 0, 1),
@@ -447,7 +447,7 @@ def judged_schema(
         dim, n_groups * n_out, dtype, averaged=True, normalized=normalized, coin=False,
         n_groups=n_groups,
     )  # fmt: skip
-    most = 1e30
+    most = 1e120  # sums of weights, which are at most 1e50 each, of an example and of its class
     scalars = schema.scalars | {
         "alive": Field("int", 1, 2**n_candidates - 1),
         "chosen": Field("int", 0, n_predictors - 1),
@@ -456,7 +456,7 @@ def judged_schema(
         "losses": ArrayField((1,)),
         "errors": ArrayField((1,)),
         "figures": ArrayField((n_predictors,), np.float64, 0.0, most),
-        "outcomes": ArrayField((2, 2**n_predictors), np.float64, 0.0, most),
+        "outcomes": ArrayField((2, 2**n_predictors), np.float64, 0.0, 1e100 * most),  # squares
         "class_weights": ArrayField((max(n_out, 2),), np.float64, 0.0, most),
     }
     if open_ended:

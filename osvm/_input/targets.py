@@ -18,6 +18,8 @@ from osvm._input.scan import all_finite, first_bad_weight, first_not_whole
 from osvm.exceptions import ConversionWarning
 
 _ndarray = np.ndarray
+# Of an example and of a class: their products, sums over a stream and squares of them are numbers.
+MOST_WEIGHT = 1e50
 
 
 def check_y_classes(
@@ -133,10 +135,15 @@ def check_sample_weight(
         raise ValueError(
             f"sample_weight.shape == {out.shape}, expected ({n_rows},): one weight per row of X."
         )
-    row = first_bad_weight(out)
+    row = first_bad_weight(out, MOST_WEIGHT)
     if row >= 0:
         if not np.isfinite(out[row]):
             _refuse_not_finite(out, "sample_weight")
+        if out[row] > MOST_WEIGHT:
+            raise ValueError(
+                f"sample_weight at row {row} is {out[row]:.3g}, and must be at most "
+                f"{MOST_WEIGHT:g}: divide all weights by the largest."
+            )
         raise ValueError(
             f"Negative values in data passed to `sample_weight`: row {row} has {out[row]}. "
             "Weights must be 0 or more."

@@ -128,6 +128,36 @@ def test_rows_of_any_size_are_refused_or_come_back(make, kernel, size, dtype, tm
     assert "scale" in text
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e30, 1e49, 1e51, 1e200])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(
+    "maker",
+    [
+        osvm.LinearClassifier,
+        lambda: osvm.LinearClassifier("logistic", class_weight={"yes": 1e50, "no": 1.0}),
+        lambda: osvm.LinearClassifier(schedule="bottou"),
+        lambda: osvm.KernelClassifier(budget=10),
+        lambda: osvm.KernelClassifier(budget=10, class_weight={"yes": 1e50, "no": 1.0}),
+    ],
+)
+def test_weights_of_any_size_are_refused_or_come_back(maker, method, size):
+    """Sums of weights of 1e30 were saved, and refused when they were loaded."""
+    for weight in np.full(60, size), np.where(np.arange(60) == 7, size, 1.0):
+        model = maker().set_params(random_state=0)
+        try:
+            getattr(model, method)(DENSE, Y["binary"], sample_weight=weight)
+        except (ValueError, FloatingPointError) as refusal:
+            text = str(refusal)
+        else:
+            text = ""
+        assert size < 1e50 or "at most 1e+50" in text
+        if text:
+            continue
+        again = osvm.from_bytes(model.to_bytes())
+        assert np.isfinite(scores(model, DENSE)).all()
+        assert scores(again, DENSE).tobytes() == scores(model, DENSE).tobytes()
+
+
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(kind, marks=() if k % 6 == 0 else pytest.mark.slow)
