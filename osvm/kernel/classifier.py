@@ -78,6 +78,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         classes sets one at its end if there are twice as many rows as `budget`: of the offsets
         that make hardly more errors on the rows than the best, the one that finds as many
         rows of each class as there are.  Not with `nu` nor a loss of probabilities.
+        `partial_fit` goes on with f and leaves that offset as it is.
     epochs : int, default 5
         Passes over the data in `fit`.
     shuffle : bool, default True

@@ -449,3 +449,51 @@ def test_offsets_that_would_overflow_are_refused(size):
         assert "diverged" in text
         assert before is None or np.array_equal(model.predict(X), before)
         break
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_partial_fit_after_fit_leaves_the_offset_to_predictions(n_classes):
+    """f was learnt against the offset that `fit` had set, and undid it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 4))
+    cuts = [0.9] if n_classes == 2 else [0.6, 0.9, 0.97]
+    noisy = X[:, 0] + 0.8 * rng.normal(size=1500)
+    y = np.searchsorted(np.quantile(noisy, cuts), noisy)
+    model = osvm.KernelClassifier(budget=100, random_state=0, record=True).fit(X[:1000], y[:1000])
+    offset = model.intercept_
+    assert (offset != 0.0).any()
+    bare = osvm.KernelClassifier(budget=100, random_state=0).fit(X[:1000], y[:1000])
+    bare._machine.state.intercept[:] = 0.0
+    for some in (slice(1000, 1001), slice(1001, 1500)):
+        before = model.predict(X[some][:1])  # of the last f or its mean
+        model.partial_fit(X[some], y[some])
+        bare.partial_fit(X[some], y[some])
+        if some.start == 1000:  # no mean has begun
+            assert model.history_["prediction"][-1] == before[0]
+    assert np.array_equal(model.intercept_, offset)
+    assert np.array_equal(model.dual_coef_, bare.dual_coef_)
+    assert np.abs(model._scores(X) - bare._scores(X) - offset).max() < 1e-12
+    # a third or fifth label: the offsets of the others stay
+    model.partial_fit(X[:1], [9])
+    assert np.allclose(
+        model.intercept_[:n_classes], offset if n_classes > 2 else [-offset[0], offset[0]]
+    )
+
+
+@pytest.mark.parametrize("kind", ["KernelClassifier", "KernelRegressor", "KernelNovelty"])
+def test_weights_that_would_overflow_are_refused(kind):
+    """They were taken, and `predict` raised."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    targets = [] if kind == "KernelNovelty" else [(X[:, 0] > 0).astype(int)]
+    model = getattr(osvm, kind)(random_state=0).fit(X, *targets)
+    before = model.predict(X)
+    heavy = np.ones(80)
+    heavy[7] = 1e300
+    for method in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match="weight of row 7"):
+            method(X, *targets, sample_weight=heavy)
+        assert np.array_equal(model.predict(X), before)
+    assert np.isfinite(
+        model.fit(X, *targets, sample_weight=heavy.clip(max=1e100)).predict(X)
+    ).all()

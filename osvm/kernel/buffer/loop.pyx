@@ -62,6 +62,7 @@ cdef struct Learner:
     int task
     bint smd
     bint offset
+    bint aside              # the offset is for predictions alone: `fit` has set it for f
     bint nu_trick
     double reg
     double cap              # of eta: 1/reg at most
@@ -153,7 +154,7 @@ cdef double read_scores(const Learner *l, Buffer *buf, Py_ssize_t t, double *f,
     cdef double total = 0.0
     expansion_score(&buf.f, t, f)
     for k in range(K):
-        score[k] = f[k] + l.b[k]
+        score[k] = f[k] if l.aside else f[k] + l.b[k]
         total += score[k]
     return total
 
@@ -216,7 +217,9 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         xi[k] *= weight
         any_xi = any_xi or xi[k] != 0.0
         xi_f += xi[k] * f[k]
-    error = count_error(l, K, score, label, target, &prediction)
+    for k in range(K):
+        add[k] = f[k] + l.b[k]
+    error = count_error(l, K, add, label, target, &prediction)
     # step size
     if l.smd:
         gv = reg * buf.f.inner                                                   # (48)
@@ -359,8 +362,8 @@ cdef Py_ssize_t choose_block(const Buffer *buf, Py_ssize_t n,
 
 def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task="classify",
           double reg, labels=None, targets=None, weights=None, order=None, nu=None,
-          bint offset=False, Py_ssize_t first_id=0, history=None, Py_ssize_t record=0,
-          Py_ssize_t block=0, Py_ssize_t start=0, Py_ssize_t stop=-1):
+          bint offset=False, bint aside=False, Py_ssize_t first_id=0, history=None,
+          Py_ssize_t record=0, Py_ssize_t block=0, Py_ssize_t start=0, Py_ssize_t stop=-1):
     """Learn from the rows of X, in the order given; the number of examples learnt.
 
     Parameters
@@ -374,6 +377,8 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
         The nu-trick: the margin is learnt.
     offset : bool
         Learn an offset.
+    aside : bool
+        The state's offset was set for f as it is: it goes into predictions, not into the loss.
     first_id : int
         Row i of X is column first_id + i of a precomputed kernel.
     history : dict of arrays, optional
@@ -428,7 +433,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     l.smd = step.step.kind == STEP_SMD
     if l.smd != buf.trace:
         raise ValueError("the machine was made for another kind of step size")
-    l.offset = offset
+    l.offset, l.aside = offset, aside
     l.nu_trick = nu is not None
     l.nu = nu if nu is not None else 0.0
     l.reg = reg

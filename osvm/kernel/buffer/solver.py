@@ -211,7 +211,7 @@ class BufferSolver:
                     state, batch.source, plan.loss, plan.step, task=batch.task, reg=plan.reg,
                     labels=batch.labels, targets=batch.targets, weights=batch.weights,
                     order=order, nu=None if plan.nu is None else plan.nu.nu,
-                    offset=plan.offset, first_id=first_id, history=history,
+                    offset=plan.offset, aside=plan.set_offset, first_id=first_id, history=history,
                     record=machine._recorded, start=start, stop=stop,
                 )  # fmt: skip
             except FloatingPointError as error:
