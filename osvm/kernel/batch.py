@@ -14,7 +14,6 @@ from osvm._input.rows import RowSource
 __all__ = ["Batch"]
 
 Array = npt.NDArray[Any]
-HEAVIEST = 1e100  # weight of a row: squares of coefficients stay numbers
 
 
 @dataclass
@@ -45,15 +44,6 @@ class Batch:
     targets: Array | None = None
     weights: Array | None = None
     index: LabelIndex | None = None
-
-    def __post_init__(self) -> None:
-        weights = self.weights
-        if weights is not None and len(weights) and weights.max() > HEAVIEST:
-            row = int(weights.argmax())
-            raise ValueError(
-                f"the weight of row {row}, with that of its class, is {weights[row]:g}; kernel "
-                f"learners take at most {HEAVIEST:g}: divide all weights by a number"
-            )
 
     def take(self, rows: Array) -> Batch:
         """Some of the examples, by their numbers."""

@@ -491,9 +491,9 @@ def test_weights_that_would_overflow_are_refused(kind):
     heavy = np.ones(80)
     heavy[7] = 1e300
     for method in (model.fit, model.partial_fit):
-        with pytest.raises(ValueError, match="weight of row 7"):
+        with pytest.raises(ValueError, match="sample_weight at row 7"):
             method(X, *targets, sample_weight=heavy)
         assert np.array_equal(model.predict(X), before)
     assert np.isfinite(
-        model.fit(X, *targets, sample_weight=heavy.clip(max=1e100)).predict(X)
+        model.fit(X, *targets, sample_weight=heavy.clip(max=1e50)).predict(X)
     ).all()
