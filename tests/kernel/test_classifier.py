@@ -494,6 +494,4 @@ def test_weights_that_would_overflow_are_refused(kind):
         with pytest.raises(ValueError, match="sample_weight at row 7"):
             method(X, *targets, sample_weight=heavy)
         assert np.array_equal(model.predict(X), before)
-    assert np.isfinite(
-        model.fit(X, *targets, sample_weight=heavy.clip(max=1e50)).predict(X)
-    ).all()
+    assert np.isfinite(model.fit(X, *targets, sample_weight=heavy.clip(max=1e50)).predict(X)).all()

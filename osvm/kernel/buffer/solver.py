@@ -89,7 +89,7 @@ class BufferSolver:
     def fit(self, model: Any, batch: Batch, machine: Any) -> BufferMachine:
         epochs = check_integer("epochs", model.epochs, 1)
         shuffle = check_bool("shuffle", model.shuffle)
-        progress = make_progress(model.verbose, absolute=batch.task == "regression")
+        progress = make_progress(model.verbose, absolute=batch.task == "regress")
         n = batch.source.n_rows
         if machine is not None:
             plan, machine = self._plan_for(model, batch, copy_machine(machine))
@@ -125,7 +125,7 @@ class BufferSolver:
             backup = Backup(machine) if n > 1 and grown is machine else None
             machine = grown
         seen = int(machine.state.t)
-        numbers = batch.task == "regression"
+        numbers = batch.task == "regress"
         progress = make_progress(model.verbose, start=seen, absolute=numbers)
         try:
             # a step size that stays up follows a drift, which the mean would lag behind
