@@ -61,7 +61,7 @@ FAULTS = [
           "seen_x = larger(seen_x, float_bits(x + 4 * quarter, n - 4 * quarter))",
           "seen_x = larger(seen_x, float_bits(x + 4 * quarter, 0))", "tests/input/test_scan.py"),
     Fault("negative sample weights pass", "osvm/_input/scan.pyx",
-          "if not 0.0 <= weights[k] <= DBL_BIG:", "if not weights[k] <= DBL_BIG:",
+          "if not 0.0 <= weights[k] <= most:", "if not weights[k] <= most:",
           "tests/input/test_scan.py tests/input/test_validate_targets.py"),
     Fault("scores are not looked at", "osvm/_input/validate.py",
           "if not all_finite(scores):", "if False:",

@@ -404,7 +404,7 @@ class LabelRuns:
     ...     for block in np.repeat([0, 1], 5000).reshape(-1, 20):
     ...         runs.watch(block)
     >>> [str(w.message)[:19] for w in found]
-    ['labels come in runs']
+    ['the first 1000 rows', 'labels come in runs']
     """
 
     __slots__ = ("alike", "blocks", "changes", "counts", "first", "n", "next_look")

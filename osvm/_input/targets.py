@@ -141,8 +141,8 @@ def check_sample_weight(
             _refuse_not_finite(out, "sample_weight")
         if out[row] > MOST_WEIGHT:
             raise ValueError(
-                f"sample_weight at row {row} is {out[row]:.3g}, and must be at most "
-                f"{MOST_WEIGHT:g}: divide all weights by the largest."
+                f"sample_weight at row {row} is {out[row]:.3g}, which is too large (at most "
+                f"{MOST_WEIGHT:g}): divide all weights by the largest."
             )
         raise ValueError(
             f"Negative values in data passed to `sample_weight`: row {row} has {out[row]}. "
