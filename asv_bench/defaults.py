@@ -123,7 +123,7 @@ def summarize(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         top = {s: max(q["score"] for rows in peers.values() for q in rows if q["seed"] == s)
                for s in {r["seed"] for r in ours}}  # fmt: skip
         scores = [r["score"] for r in ours]
-        same = [r["same_data"] for r in ours]
+        same = [r.get("same_data", r["score"]) for r in ours]
         sgd = [q["seconds"] for peer, rows in peers.items() for q in rows if "SGD" in peer]
         lines.append({
             "set": name, "mode": mode, "task": ours[0]["task"], "metric": ours[0]["metric"],
