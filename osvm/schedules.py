@@ -364,9 +364,11 @@ class Auto(Schedule):
     """What suits the task: the default of the linear classifier and regressor.
 
     Classes: several settings of :class:`Adaptive` side by side, the best so far answers.  Each
-    setting is judged by the errors that it makes on examples before it learns them, those on
-    a class that is an eighth as frequent as the first one, or less, counted three times; one
-    that is clearly worse is dropped, so that a long stream costs little more than one setting.
+    setting is judged by the errors that it makes on examples before it learns them; one that
+    is clearly worse is dropped, so that a long stream costs little more than one setting.  To
+    miss an example of a rare class, an eighth as frequent as the first one or less, counts as
+    2/F - 1 errors, where F is the share of the class that was found so far, and as 3 at most: as
+    F1 counts it.  With two classes its steps are so many times as long.
     `fit` lets three of them (four with several classes and the loss "auto") compete over the
     first 4,096 rows that it visits (of two classes, one of which has less than 2.5 % of the
     rows, of which there are more than columns, only the one with explicit steps), goes on with
@@ -433,6 +435,9 @@ PREDICTORS = (3, 3, 2, 3, 1)
 OF_FIT = 0b01011
 JOINT = 0b00100  # with loss="auto" they learn several classes jointly, and compete in `fit` too
 OF_RARE = 0b01000
+# How many times as often the most frequent class comes, at least, where one is rare, and how
+# many errors it is at most to miss it: as in adaptive_judge.pxd.
+RARE_RATIO, MOST_COST = 8.0, 3.0
 MOST_COLUMNS_PER_ROW = 50  # of a fit; beyond, settings do not compete
 DECIDED_AT = 4096  # examples of a fit before the best candidate goes on alone
 

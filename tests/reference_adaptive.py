@@ -221,6 +221,7 @@ class Auto:
         self.alive = [one if alive >> g & 1 else None for g, one in enumerate(self.alive)]
         self.E[[not alive >> g & 1 for g, _ in self.PREDICTORS]] = np.nan
         self.t, self.d, self.came = 0, d, np.zeros(max(K, 2))
+        self.found = np.zeros(max(K, 2))
 
     def weights(self):
         g, mean = self.PREDICTORS[self.chosen]
@@ -240,14 +241,19 @@ class Auto:
                     one.grow(np.append(x, 1.0))
                 wrong[p] = self.errs(one.average() if mean and one.past else one.weights(), x, y)
         self.errors += wrong[self.chosen]
+        two = len(self.came) == 2
+        label = int(y > 0) if two else y
+        cost = c
+        if self.came[label] + c < self.came.max() / 8:
+            recall = (self.found[label] + 1) / (self.came[label] + 2)
+            cost = c * min(3, (2 - recall) / recall)
         for one in self.alive:
             if one is not None:
-                one.learn(x, y, c)
+                one.learn(x, y, cost if one.K == 1 else c)
+        self.came[label] += c
+        self.found[label] += c * (1 - wrong[self.chosen])
         if c > 0:
-            label = y if len(self.came) > 2 else int(y > 0)
-            self.came[label] += c
-            if self.came[label] < self.came.max() / 8:
-                c *= 3
+            c = cost
             self.E = self.decay * self.E + c * wrong
             self.choose()
             self.wrong.append(wrong)

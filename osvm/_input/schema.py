@@ -457,7 +457,7 @@ def judged_schema(
         "errors": ArrayField((1,)),
         "figures": ArrayField((n_predictors,), np.float64, 0.0, most),
         "outcomes": ArrayField((2, 2**n_predictors), np.float64, 0.0, 1e100 * most),  # squares
-        "class_weights": ArrayField((max(n_out, 2),), np.float64, 0.0, most),
+        "class_weights": ArrayField((2, max(n_out, 2)), np.float64, 0.0, most),
     }
     if open_ended:
         for name in ("cells", "offsets", "groups"):

@@ -17,8 +17,8 @@ from osvm.linear.adaptive_bank cimport (
     Bank, deviation, error_of, mean_rate, rate_factor, read_cell, read_row,
 )
 from osvm.linear.adaptive_judge cimport (
-    LAST, MOST_PREDICTORS, TAIL, Judge, answering, answers_mean, choose, count_answer,
-    count_errors, forget_errors, is_due, losers,
+    LAST, MOST_COST, MOST_PREDICTORS, TAIL, Judge, answering, answers_mean, choose, count_answer,
+    count_errors, forget_errors, importance, is_due, losers,
 )
 from osvm.linear.adaptive_learn cimport empty_window, largest_inflation, learn_row
 from osvm.linear.adaptive_step cimport OSVM_LANES, PLANE_U, Group
@@ -59,7 +59,7 @@ cdef class AdaptiveLoop(Learner):
     cdef readonly object steps          # of all candidates, dropped ones too
     cdef readonly object predictors     # of each candidate; None where they are not judged
     cdef readonly object figures        # E of each predictor
-    cdef readonly object class_weights  # sum of c of each class, while predictors are judged
+    cdef readonly object class_weights  # sums of c of each class, and of what was found of it
     cdef readonly object outcomes       # sums of c and c^2, by the set of predictors that erred
     cdef object _groups, _work, _active
     cdef int joint                      # bits of the candidates that learn classes jointly
@@ -132,7 +132,7 @@ cdef class AdaptiveLoop(Learner):
                     judge.n_predictors += 1
         self.predictors, judge.judged, self.bank.judging = predictors, True, True
         judge.n_classes = max(self.n_out, 2)
-        self.class_weights = np.zeros(judge.n_classes)
+        self.class_weights = np.zeros((2, judge.n_classes))
         judge.class_weights = <double *> pointer(self.class_weights)
         self.figures = np.zeros(judge.n_predictors)
         self.outcomes = np.zeros((2, 1 << judge.n_predictors))
@@ -379,7 +379,7 @@ cdef class AdaptiveLoop(Learner):
         cdef Row ring[RING]
         cdef Row *row
         cdef Row *ahead = NULL
-        cdef double target = 1.0, c = 1.0
+        cdef double target = 1.0, c = 1.0, cost = 1.0
         cdef Py_ssize_t label = 0
         cdef int status, alive
         for n in range(start, min(start + ROWS_AHEAD, stop)):
@@ -411,14 +411,18 @@ cdef class AdaptiveLoop(Learner):
                 c = examples.weight[i]
             if record.score != NULL:
                 self.read(row, True, v, record.score + (n - start) * self.n_out)
-            status = learn_row(m, row, ahead, target, label, c, examples.largest, v)
+            cost = c
+            if self.judge.judged:
+                cost = importance(&self.judge, m, target, label, c)
+            status = learn_row(m, row, ahead, target, label, cost if self.n_out == 1 else c,
+                               examples.largest, v)
             if status != DONE:
                 return status
             m.seen += 1.0
             if self.judge.judged:
-                count_answer(&self.judge, m, target, label, self.loss_at, self.error_at)
+                count_answer(&self.judge, m, target, label, c, self.loss_at, self.error_at)
                 if m.judging:
-                    count_errors(&self.judge, m, target, label, c)
+                    count_errors(&self.judge, m, target, label, cost)
                     if m.seen == self.decided_at // 4:
                         m.averaging = True
                     if m.seen == self.decided_at // 2:
@@ -450,7 +454,10 @@ cdef class AdaptiveLoop(Learner):
         """By the bounds of `fits`; a loss of unbounded slope can always fail."""
         cdef Bank *m = &self.bank
         cdef Py_ssize_t g
-        cdef double slope = loss_slope(&m.loss) * sqrt(max(heaviest, 1.0)), e
+        cdef double slope, e
+        if self.judge.judged:
+            heaviest *= MOST_COST
+        slope = loss_slope(&m.loss) * sqrt(max(heaviest, 1.0))
         if not slope < INFINITY:
             return False
         for g in range(m.n_groups):

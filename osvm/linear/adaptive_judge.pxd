@@ -12,10 +12,15 @@
 #
 # Errors hardly tell settings apart where a class is rare, that is where it has come less than an
 # eighth as often as the most frequent one: never to answer with it is as good as to look for it.
-# To miss such an example counts as RARE_COST errors (of a predictor with F1 = 1/2 for a class, a
-# missed example takes three times as much from F1 as a false alarm does), and while there is such
-# a class, settings without explicit steps, which are slow to find it, are behind by RARE_LEAD,
-# unless there are more columns than examples (text), where long steps fit the noise.
+# To miss such an example counts as (2 - F)/F errors, MOST_COST at most: so many times as much
+# does a missed example take from F1 = F as a false alarm does, so that the least cost is the
+# largest F1 (Parambath, Usunier, Grandvalet 2014).  F is taken from the share of the class that
+# was found before, nearly its F1 where it is answered as often as it comes.  With two classes the
+# steps count it as often; with more, those of all other classes would pay for it.
+#
+# While there is such a class, settings without explicit steps, which are slow to find it, are
+# behind by RARE_LEAD, unless there are more columns than examples (text), where long steps fit
+# the noise.
 from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport int64_t
 
@@ -31,7 +36,7 @@ cdef enum:
     TAIL = 2                # its tail average
     MOST_PREDICTORS = 10
     RARE_RATIO = 8          # how many times as often the most frequent class comes, at least
-    RARE_COST = 3
+    MOST_COST = 3
     RARE_LEAD = 8
 
 cdef struct Judge:
@@ -45,7 +50,7 @@ cdef struct Judge:
     double decay
     double *figures                     # E of each predictor
     double *outcomes                    # sums of c and c^2, by the set of predictors that erred
-    double *class_weights               # sum of c for each class
+    double *class_weights               # sum of c for each class; then, of what was found of it
     Py_ssize_t n_classes
 
 
@@ -67,6 +72,19 @@ cdef inline double rare_below(const Judge *judge) noexcept nogil:
     for k in range(judge.n_classes):
         most = max(most, judge.class_weights[k])
     return most / RARE_RATIO
+
+
+cdef inline double importance(const Judge *judge, const Bank *m, double target, Py_ssize_t label,
+                              double c) noexcept nogil:
+    """The weight c of an example that comes, times what it costs to miss it."""
+    cdef double found
+    if m.n_out == 1:
+        label = target > 0.0
+    if not judge.class_weights[label] + c < rare_below(judge):
+        return c
+    found = ((judge.class_weights[judge.n_classes + label] + 1.0)
+             / (judge.class_weights[label] + 2.0))
+    return c * min(<double> MOST_COST, 2.0 / found - 1.0)
 
 
 cdef inline bint has_rare(const Judge *judge) noexcept nogil:
@@ -102,17 +120,12 @@ cdef inline void choose(Judge *judge, const Bank *m) noexcept nogil:
 
 cdef inline void count_errors(Judge *judge, Bank *m, double target, Py_ssize_t label,
                               double c) noexcept nogil:
-    """Count the errors that the predictors made on an example, by its scores."""
+    """Count the errors that the predictors made on an example of importance c, by its scores."""
     cdef int p, g
     cdef Py_ssize_t erred = 0
     cdef double e
     if not c > 0.0:
         return
-    if m.n_out == 1:
-        label = target > 0.0
-    judge.class_weights[label] += c
-    if judge.class_weights[label] < rare_below(judge):
-        c *= RARE_COST
     for p in range(judge.n_predictors):
         g = judge.place[judge.group_of[p]]
         if g < 0:
@@ -127,10 +140,11 @@ cdef inline void count_errors(Judge *judge, Bank *m, double target, Py_ssize_t l
 
 
 cdef inline void count_answer(const Judge *judge, Bank *m, double target, Py_ssize_t label,
-                              double *loss_sum, double *error_sum) noexcept nogil:
-    """Loss and error of the scores that answered an example, after its step."""
+                              double c, double *loss_sum, double *error_sum) noexcept nogil:
+    """Loss and error of the scores that answered an example, after its step; and its class."""
     cdef Py_ssize_t g = answering(judge), k = g * m.n_out
     cdef double *f = m.f + k
+    cdef double e
     if not (m.judging and judge.is_tail[judge.chosen]):
         loss_sum[0] += m.value[g]
     else:
@@ -139,7 +153,12 @@ cdef inline void count_answer(const Judge *judge, Bank *m, double target, Py_ssi
             loss_sum[0] += loss_value_xi(&m.loss, target, f[0], m.q)
         else:
             loss_sum[0] += mloss_value_xi(loss_of(m, &m.groups[g]), m.n_out, label, f, 1.0, m.q)
-    error_sum[0] += error_of(m, f, target, label)
+    e = error_of(m, f, target, label)
+    error_sum[0] += e
+    if m.n_out == 1:
+        label = target > 0.0
+    judge.class_weights[label] += c
+    judge.class_weights[judge.n_classes + label] += c * (1.0 - e)
 
 
 cdef inline void forget_errors(Judge *judge) noexcept nogil:

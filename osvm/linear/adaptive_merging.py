@@ -149,17 +149,17 @@ def _columns(state: State, places: list[int], n_out: int, outputs: Outputs | Non
 
 
 def _class_weights(state: State, n_out: int, outputs: Outputs | None) -> Array:
-    """What a part has seen of each class of the merged learner."""
+    """What a part has seen and found of each class of the merged learner."""
     arrays = state[1]
     own = arrays["class_weights"]
     if outputs is None:
         return own
     new, old, sign = outputs
     if n_out == 1:
-        return own if sign[0] > 0 else own[::-1]
+        return own if sign[0] > 0 else own[:, ::-1]
     binary = arrays["offsets"].shape[1] == len(arrays["groups"])  # one score for two classes
-    whole = np.zeros(n_out)
-    whole[new] = own[[int(one > 0) for one in sign] if binary else old]
+    whole = np.zeros((2, n_out))
+    whole[:, new] = own[:, [int(one > 0) for one in sign] if binary else old]
     return whole
 
 

@@ -239,8 +239,8 @@ class AdaptiveLearner(AdaptiveLoop):
             scalars["count_0"] = scalars["count_1"] = 0.0
             arrays["groups"][:, 2:] = 0.0
         if self._judged:
-            grown = np.zeros(n_out - len(self.class_weights))
-            arrays["class_weights"] = np.concatenate([self.class_weights, grown])
+            grown = np.zeros((2, n_out - self.class_weights.shape[1]))
+            arrays["class_weights"] = np.concatenate([self.class_weights, grown], axis=1)
         wider = self._like(n_out)
         wider.set_state(scalars, arrays | {"cells": cells, "offsets": offsets})
         return wider
@@ -253,7 +253,7 @@ class AdaptiveLearner(AdaptiveLoop):
         cells[:, -self.offsets.size :] = self._planes()[:, :, columns].reshape(len(cells), -1)
         arrays["offsets"] = np.ascontiguousarray(self.offsets[:, columns])
         if self._judged:
-            arrays["class_weights"] = self.class_weights[order]
+            arrays["class_weights"] = self.class_weights[:, order]
         copied = self._like(self.n_out)
         copied.set_state(scalars, arrays)
         return copied

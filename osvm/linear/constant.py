@@ -16,12 +16,12 @@ import numpy.typing as npt
 from osvm._input.scan import may_be_far
 from osvm.exceptions import ConvergenceWarning
 from osvm.linear.examples import column_moments
-from osvm.linear.first_step import some_rows
+from osvm.linear.first_step import rare_rows, some_rows
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
 from osvm.linear.scaling import ScaledRows, far_columns, take
 from osvm.linear.training import Examples
-from osvm.schedules import Adaptive, Auto, CoinBetting
+from osvm.schedules import MOST_COST, Adaptive, Auto, CoinBetting
 
 Array = npt.NDArray[Any]
 
@@ -35,6 +35,30 @@ _FAR, _FEWEST_TARGETS = 1000.0, 20
 _UNEQUAL, _SIZED_ROWS = 1000.0, 64
 # How many deviations the mean of a column may be.
 _OFF_CENTER = 30.0
+
+
+def _compare(
+    plan: Plan, targets: Array, scores: Array, weight: Array | None
+) -> tuple[bool, tuple[str, float, float]]:
+    """Whether scores are better than the best constant; and by what they are judged, theirs and
+    the constant's.
+    """
+    found, constant, what = 0.0, 0.0, "loss"
+    if scores.shape[1] == 1:
+        found = float(np.average(plan.loss.value(targets, scores[:, 0]), weights=weight))
+        constant = _constant_loss(plan, targets, weight)
+        if found < _AT_ALL * constant:
+            return True, (what, found, constant)
+    if plan.error_kind == "absolute":
+        return False, (what, found, constant)
+    wrong = (
+        (scores[:, 0] > 0.0) != (targets > 0.0)
+        if scores.shape[1] == 1
+        else scores.argmax(axis=1) != targets
+    )
+    found = float(np.average(wrong, weights=weight))
+    constant = _constant_error(targets, weight)
+    return found < constant, ("error", found, constant)
 
 
 def warn_if_constant(
@@ -65,22 +89,18 @@ def warn_if_constant(
     X, _ = take(data.X, rows, renumber=False)
     scores = np.empty((X.n_rows, learner.weights.n_out))
     learner.decide(X, scores, plan.average_from >= 0)
-    found, what = 0.0, "loss"
-    if scores.shape[1] == 1:
-        found = float(np.average(plan.loss.value(targets, scores[:, 0]), weights=weight))
-        constant = _constant_loss(plan, targets, weight)
-        if found < _AT_ALL * constant:
-            return
-    if not numbers:
-        wrong = (
-            (scores[:, 0] > 0.0) != (targets > 0.0)
-            if scores.shape[1] == 1
-            else scores.argmax(axis=1) != targets
-        )
-        what, found = "error", float(np.average(wrong, weights=weight))
-        constant = _constant_error(targets, weight)
-        if found < constant:
-            return
+    if isinstance(plan.schedule, Auto) and scores.shape[1] == 1:
+        # who looks for a rare class errs more on the other one: by what it costs to miss it
+        rare = rare_rows(targets, weight)
+        if rare is not None:
+            costs = np.where(rare, MOST_COST, 1.0)
+            costs = costs if weight is None else costs * weight
+            better, _ = _compare(plan, targets, scores, costs)
+            if better:
+                return
+    better, (what, found, constant) = _compare(plan, targets, scores, weight)
+    if better:
+        return
     warnings.warn(
         f"the model is no better on its training rows than a constant answer ({what} "
         f"{found:.3g}, of the constant {constant:.3g}): if the features say anything about the "

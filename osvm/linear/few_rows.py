@@ -5,6 +5,9 @@ optimum of a regularized problem costs less than the passes: the squared hinge w
 `osvm.LinearSVC` solves it (`osvm/linear/dual.py`).  One pass with the first setting goes
 before, so that the model can learn on in a stream.
 
+Of two classes, one of which is rare and not found in full, errors on it count more in a second
+solution, as they do in the steps of a stream (adaptive_judge.pxd).
+
 Rows whose columns differ much in size stay with the passes, whose rates adapt to them.
 
 Numbers: with fewer than five rows to a column, passes end at weights that repeat the training
@@ -24,7 +27,11 @@ from osvm._input.rows import RowSource
 from osvm._input.scan import largest_magnitude
 from osvm.linear.dual import DualSolver
 from osvm.linear.examples import column_moments
+from osvm.linear.first_step import rare_rows
+from osvm.linear.learner import SGDLearner
 from osvm.linear.scaling import take
+from osvm.losses import Hinge
+from osvm.schedules import MOST_COST, Constant
 
 __all__ = ["are_few", "solve_few", "suit_one_step", "take_solution"]
 
@@ -130,22 +137,60 @@ def solve_few(
     if numbers:
         return _solve_numbers(data, dtype, offset)
     X = _rows(data.X)
+    solver = _solver(X, shape, offset, seed, data.targets, data.weight)
+    if n_out == 1:
+        weight = rare_weights(solver, X, data.targets, data.weight)
+        if weight is not None:
+            solver = _solver(X, shape, offset, seed, data.targets, weight)
+    weights = np.atleast_2d(solver.weights.array())
+    right = solver.converged.all() and np.isfinite(weights).all()
+    return (weights, solver.intercept) if right and np.isfinite(solver.intercept).all() else None
+
+
+def _solver(
+    X: Any, shape: tuple[int, Any], offset: bool, seed: int, targets: Array, weight: Array | None
+) -> DualSolver:
+    """A solver that has been fitted."""
     solver = DualSolver(
         X.n_features,
-        n_out,
+        shape[0],
         reg=1.0 / X.n_rows,
         loss="squared_hinge",
-        dtype=dtype,
+        dtype=shape[1],
         fit_intercept=offset,
         intercept_scaling=1.0,
         seed=seed,
     )
     # With the rows themselves, columns of several sizes are solved by Newton's method.
     rows = None if X.sparse else X.array()
-    solver.fit(X, data.targets, data.weight, tol=_TOL, max_epochs=_MOST_EPOCHS, rows=rows)
-    weights = np.atleast_2d(solver.weights.array())
-    right = solver.converged.all() and np.isfinite(weights).all()
-    return (weights, solver.intercept) if right and np.isfinite(solver.intercept).all() else None
+    return solver.fit(X, targets, weight, tol=_TOL, max_epochs=_MOST_EPOCHS, rows=rows)
+
+
+def rare_weights(solver: Any, X: Any, targets: Array, weight: Array | None) -> Array | None:
+    """Weights of the rows with what it costs to miss a rare class; None where there is none,
+    or all of it is found.
+    """
+    rare = rare_rows(targets, weight)
+    if rare is None:
+        return None
+    weight = np.ones(X.n_rows) if weight is None else weight
+    plain = SGDLearner(
+        X.n_features,
+        1,
+        solver.weights.array().dtype,
+        Hinge().spec(),
+        Constant().spec(eta0=1.0),
+        reg=0.0,
+        fit_intercept=True,
+    )
+    plain.weights.set_array(solver.weights.array())
+    plain.intercept[:] = solver.intercept
+    scores = np.empty((X.n_rows, 1))
+    plain.decide(X, scores)
+    found = rare & ((scores[:, 0] > 0.0) == (targets > 0.0))
+    share = (weight[found].sum() + 1.0) / (weight[rare].sum() + 2.0)
+    cost = min(MOST_COST, 2.0 / share - 1.0)
+    return np.where(rare, cost * weight, weight) if not found[rare].all() else None
 
 
 def take_solution(learner: Any, solution: tuple[Array, Array], data: Any, platt: Any) -> None:

@@ -28,7 +28,7 @@ from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
 from osvm.linear.scaling import take
 from osvm.linear.training import Examples, objective, run
-from osvm.schedules import JOINT, MOST_COLUMNS_PER_ROW, OF_FIT, OF_RARE, Bottou
+from osvm.schedules import JOINT, MOST_COLUMNS_PER_ROW, OF_FIT, OF_RARE, RARE_RATIO, Bottou
 
 Array = npt.NDArray[Any]
 
@@ -240,6 +240,15 @@ def class_weights(targets: Array, weight: Array | None) -> Array:
     """Total weight of each class, of targets -1 and +1 or of codes."""
     codes = targets > 0.0 if targets.dtype.kind == "f" else targets
     return np.bincount(codes, weights=weight, minlength=2)
+
+
+def rare_rows(targets: Array, weight: Array | None) -> Array | None:
+    """Which rows are of the rarer of two classes (targets -1 and +1); None if it is not rare."""
+    weights = class_weights(targets, weight)
+    rarer = int(weights.argmin())
+    if not RARE_RATIO * weights[rarer] < weights[1 - rarer]:
+        return None
+    return np.asarray((targets > 0.0) == bool(rarer))
 
 
 def competing(plan: Plan, data: Examples) -> int:

@@ -74,7 +74,7 @@ def test_competition_follows_the_equations(K, scales, weighted, rare):
         W = naive.weights()
         np.testing.assert_allclose(model.coef_, W[:, :-1], rtol=1e-8, atol=1e-9)
         np.testing.assert_allclose(model.intercept_, W[:, -1], rtol=1e-8, atol=1e-9)
-        np.testing.assert_allclose(learner.class_weights, naive.came)
+        np.testing.assert_allclose(learner.class_weights, [naive.came, naive.found])
     if scales and not weighted and not rare:
         assert learner.alive != 0b11111  # some were dropped, or the test shows little
 
@@ -198,9 +198,10 @@ def test_fit_goes_on_with_the_best_setting_alone():
     settings = [{"eta0": 0.5}, {"eta0": 0.1}, {"eta0": 2.0, "normalized": True},
                 {"eta0": 10.0, "normalized": True, "implicit": False}]  # fmt: skip
     naive = reference.Adaptive("hinge", 8, tail=False, average_from=1000, **settings[group])
-    for _ in range(3):
-        for x, label in zip(X, y):
-            naive.learn(x, 1 if label else -1)
+    assert y[:11].tolist() == [1] * 10 + [0]  # a class that is rare when it first comes
+    for epoch in range(3):
+        for n in range(1000):
+            naive.learn(X[n], 1 if y[n] else -1, 3.0 if (epoch, n) == (0, 10) else 1.0)
     np.testing.assert_allclose(model.coef_, naive.average()[:, :-1], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(model.last_coef_, naive.weights()[:, :-1], rtol=1e-8, atol=1e-10)
     # and on in a stream, from a file as from memory

@@ -1,7 +1,11 @@
-"""Few rows beside their columns: numbers by ridge regression, judged by rows left out."""
+"""Few rows: numbers by ridge regression, judged by rows left out; a rare class."""
+
+import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
 
 import osvm
 from osvm.linear.few_rows import _SHRINKAGES, left_out_ridge
@@ -111,3 +115,40 @@ def test_rows_that_are_not_solved_are_learnt_by_passes(monkeypatch):
     model = osvm.LinearClassifier(random_state=0).fit(X, y)
     assert model.n_iter_ > 1
     assert model.score(X, y) > 0.65
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("flip", [1.0, -1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_rare_class_of_few_rows_counts_more(weighted, flip, sparse):
+    rng = np.random.default_rng(1)
+    y = np.where(rng.random(300) < 0.07, flip, -flip)
+    X = rng.normal(size=(300, 4)) + 1.2 * np.outer(y == flip, np.ones(4))
+    weight = rng.choice([0.5, 1.0, 2.0], 300) if weighted else np.ones(300)
+    rows = sp.csr_matrix(X) if sparse else X
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # errs more than a constant, and is not like one
+        model = osvm.LinearClassifier(random_state=0).fit(rows, y, sample_weight=weight)
+
+    def optimum(c):
+        def objective(u):
+            loss = np.maximum(0.0, 1.0 - y * (X @ u[:-1] + u[-1]))
+            grad = u - 2.0 * np.append((c * loss * y) @ X, c @ (loss * y))
+            return 0.5 * u @ u + c @ loss**2, grad
+
+        return minimize(objective, np.zeros(5), jac=True, tol=1e-12).x
+
+    plain, rare = optimum(weight), y == flip
+    missed = rare & ((X @ plain[:-1] + plain[-1] > 0) != (y > 0))
+    assert 0 < missed.sum() < rare.sum()
+    share = (weight[rare & ~missed].sum() + 1) / (weight[rare].sum() + 2)
+    expected = optimum(np.where(rare, min(3.0, 2 / share - 1) * weight, weight))
+    found = np.append(model.coef_, model.intercept_)
+    assert np.linalg.norm(expected - plain) > 0.05 * np.linalg.norm(plain)
+    assert np.linalg.norm(found - expected) < 0.03 * np.linalg.norm(expected)
+    # a class that is found in full costs nothing
+    X += 9.0 * np.outer(rare, np.ones(4))
+    model = osvm.LinearClassifier(random_state=0).fit(X, y, sample_weight=weight)
+    expected = optimum(weight)
+    found = np.append(model.coef_, model.intercept_)
+    assert np.linalg.norm(found - expected) < 0.03 * np.linalg.norm(expected)
