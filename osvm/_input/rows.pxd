@@ -1,3 +1,5 @@
+# The rows of a matrix as the compiled loops read them; the owner keeps the arrays alive.
+
 from cpython.buffer cimport Py_buffer
 
 from osvm.core.typedefs cimport Rows

@@ -26,7 +26,6 @@ from osvm.stream.blocks import can_visit_blocks
 from osvm.stream.hold_out import HoldOutReader
 from osvm.stream.progressive import running_totals
 
-HOLD_OUT = 10  # one row in so many is never learnt, with several passes
 PIECES, PIECE = 64, 4096  # of a file, by which it is known again
 CHECKPOINT = 100_000  # examples between two checkpoints of a resumed run
 

@@ -35,7 +35,6 @@ from osvm.linear.training import (
     Passes,
     Watch,
     compete_in_block,
-    objective,
     resolve_shuffle,
     run,
     settle,
@@ -424,10 +423,6 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         return self._scaling.intercept_to_user(b, learner.weights.array(averaged=averaged))
 
     # ------------------------------------------------------------- for the reader
-
-    def _true_objective(self, source: Any, targets: Array, weight: Array | None) -> float:
-        data = Examples(source, targets, weight)
-        return objective(self._learner, self._plan, data, self._averaged)
 
     def to_sklearn(self) -> Any:
         """An equivalent fitted scikit-learn model (SGDClassifier and its kin).

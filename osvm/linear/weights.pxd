@@ -1,3 +1,5 @@
+# Owners of the arrays behind a scaled weight vector or matrix (w = s v).
+
 from osvm.core.typedefs cimport SMat, SVec
 
 cdef enum:
