@@ -66,9 +66,9 @@ class NarrowRows:
         out = np.zeros((d + self.offset, d + self.offset))
         counted = np.flatnonzero(weight)
         for start in range(0, len(counted), BLOCK):
-            rows = counted[start : start + BLOCK]
-            if len(counted) == self.n:  # as a slice: not copied
-                rows = slice(start, start + BLOCK)
+            rows: Any = slice(start, start + BLOCK)  # not copied, where every row counts
+            if len(counted) < self.n:
+                rows = counted[rows]
             part, root = self.X[rows], np.sqrt(weight[rows])
             part = part.toarray() if hasattr(part, "toarray") else part
             if self.X is self.given:
