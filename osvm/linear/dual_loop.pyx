@@ -338,25 +338,46 @@ def exact_offset(scores, y, double cap, weight, bint squared):
     grows from one break point, where a row meets its margin, to the next: b lies where it
     changes its sign.  U_i is cap times weight.
     """
-    sign = np.asarray(y, dtype=np.float64)
-    breaks = sign - scores
-    order = np.argsort(breaks)
-    breaks, plus = breaks[order], sign[order] > 0
-    U = np.full(len(breaks), cap) if weight is None else cap * np.asarray(weight)[order]
-    up, down = np.where(plus, U, 0.0), np.where(plus, 0.0, U)   # lost below, lost above
-    if squared:
-        curvature = np.cumsum(down) + (up.sum() - np.cumsum(up))    # right of each break
-        pull = np.cumsum(down * breaks) + ((up * breaks).sum() - np.cumsum(up * breaks))
-        k = max(0, int(np.searchsorted(curvature * breaks - pull, 0.0)) - 1)
-        b = pull[k] / curvature[k] if curvature[k] > 0.0 else breaks[k]
-    else:
-        slope = np.cumsum(U) - up.sum()                             # right of each break
-        k = min(int(np.searchsorted(slope, 0.0)), len(breaks) - 1)
-        b = breaks[k]
-        if slope[k] == 0.0 and k + 1 < len(breaks):     # any b between the two: the middle
-            b = 0.5 * (b + breaks[k + 1])
-    m = np.maximum(0.0, np.where(plus, breaks - b, b - breaks))
-    return float(b), float(np.dot(U, m * m if squared else m))
+    distances = np.asarray(y, dtype=np.float64) - scores
+    cdef const double[::1] breaks = distances, sign = np.asarray(y, dtype=np.float64)
+    cdef const double[::1] c = None if weight is None else np.asarray(weight, dtype=np.float64)
+    cdef const Py_ssize_t[::1] order = np.argsort(distances)
+    cdef Py_ssize_t n = breaks.shape[0], i, k
+    cdef double U = cap, b = 0.0, m, loss = 0.0
+    # Right of the break points so far: the slope (hinge), or curvature b - pull.
+    cdef double slope = 0.0, curvature = 0.0, pull = 0.0, next_curvature, next_pull
+    for i in order:     # in this order, so that equal weights cancel exactly
+        if sign[i] > 0.0:
+            U = cap if weight is None else cap * c[i]
+            slope -= U
+            curvature += U
+            pull += U * breaks[i]
+    next_curvature, next_pull = curvature, pull
+    for k in range(n):
+        i = order[k]
+        b = breaks[i]
+        U = cap if weight is None else cap * c[i]
+        if squared:
+            m = U if sign[i] < 0.0 else -U
+            next_curvature += m
+            next_pull += m * b
+            if k > 0 and next_curvature * b - next_pull >= 0.0:
+                break
+            curvature, pull = next_curvature, next_pull
+        else:
+            slope += U
+            if slope >= 0.0:
+                if slope == 0.0 and k + 1 < n:      # any b between the two: the middle
+                    b = 0.5 * (b + breaks[order[k + 1]])
+                break
+    if squared and curvature > 0.0:
+        b = pull / curvature
+    for i in range(n):
+        m = breaks[i] - b if sign[i] > 0.0 else b - breaks[i]
+        if m > 0.0:
+            U = cap if weight is None else cap * c[i]
+            loss += U * (m * m if squared else m)
+    return b, loss
 
 
 def sample_sq_norms(RowSource X, float[::1] sq, Py_ssize_t every=0):

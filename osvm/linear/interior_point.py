@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from osvm.linear.narrow_rows import NarrowRows
 
@@ -70,46 +71,40 @@ class _Point:
             dual -= 0.5 * self.built[d] ** 2 / self.penalty
         return float((primal - dual) / max(abs(primal), 1e-300))
 
-    def factorize(self) -> None:
-        """The equations of this point, scaled to a diagonal of ones."""
-        from scipy.linalg import cho_factor  # slow to load, and few fits come here
-
-        self.weight = 1.0 / (self.s / self.alpha + self.t / self.v)
+    def factorize(self) -> bool:
+        """The equations of this point, scaled to a diagonal of ones; False if singular."""
+        self.per_alpha, self.per_v = 1.0 / self.alpha, 1.0 / self.v
+        self.weight = 1.0 / (self.s * self.per_alpha + self.t * self.per_v)
         gram = self.A.gram(self.weight)
         diagonal = np.diag_indices(len(gram))
         gram[diagonal] += self.ridge
         self.scale = 1.0 / np.sqrt(gram[diagonal])
         gram *= self.scale[:, None] * self.scale
         gram[diagonal] += 1e-14
-        self.factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+        self.factor, failed = dpotrf(gram.T, lower=1, clean=0, overwrite_a=1)
         self.off_slope = self.scores - 1.0 - self.s + self.t
         self.off_w = self.ridge * self.u - self.built
+        return not failed
 
     def newton(self, to_s: Any, to_t: Any) -> tuple[Array, Array, Array, Array]:
         """The step whose first-order effect is s alpha += to_s, t v += to_t."""
-        from scipy.linalg import cho_solve
-
-        rhs = to_s / self.alpha - to_t / self.v - self.off_slope
+        by_s, by_t = to_s * self.per_alpha, to_t * self.per_v
+        rhs = by_s - by_t - self.off_slope
         side = self.A.transposed_times(self.weight * rhs) - self.off_w
-        du = self.scale * cho_solve(self.factor, self.scale * side, check_finite=False)
+        du = self.scale * dpotrs(self.factor, self.scale * side, lower=1)[0]
         da = self.weight * (rhs - self.A.times(du))
-        return da, du, (to_s - self.s * da) / self.alpha, (to_t + self.t * da) / self.v
+        return da, du, by_s - self.s * self.per_alpha * da, by_t + self.t * self.per_v * da
 
     def longest(self, da: Array, ds: Array, dt: Array) -> float:
         """The largest part of the step, up to all of it, that stays inside."""
-        pairs = [(self.alpha, da), (self.s, ds), (self.v, -da), (self.t, dt)]
         most = 1.0
-        for x, step in pairs:
-            negative = step < 0.0
-            if negative.any():
-                most = min(most, float((-x[negative] / step[negative]).min()))
-        return most
+        for x, step in ((self.alpha, da), (self.s, ds), (self.v, -da), (self.t, dt)):
+            most = max(most, -float((step / x).min()))
+        return 1.0 / most
 
     def move(self) -> bool:
         """Predictor and corrector; False where rounding errors allow no further step."""
-        try:
-            self.factorize()
-        except np.linalg.LinAlgError:
+        if not self.factorize():
             return False
         alpha, s, t, v = self.alpha, self.s, self.t, self.v
         da, du, ds, dt = self.newton(-s * alpha, -t * v)

@@ -66,14 +66,16 @@ class NarrowRows:
         out = np.zeros((d + self.offset, d + self.offset))
         counted = np.flatnonzero(weight)
         for start in range(0, len(counted), BLOCK):
-            rows = counted[start : start + BLOCK]
-            part = self.X[rows]
+            rows: Any = slice(start, start + BLOCK)  # not copied, where every row counts
+            if len(counted) < self.n:
+                rows = counted[rows]
+            part, root = self.X[rows], np.sqrt(weight[rows])
             part = part.toarray() if hasattr(part, "toarray") else part
             if self.X is self.given:
                 part = part - self.center
+            part = part * root[:, None]
             if self.offset:
-                out[d, :d] += weight[rows] @ part
-            part *= np.sqrt(weight[rows])[:, None]
+                out[d, :d] += root @ part
             out[:d, :d] += part.T @ part
         if self.offset:
             out[:d, d] = out[d, :d]

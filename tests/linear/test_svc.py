@@ -208,3 +208,16 @@ def test_the_warning_says_what_helps(options, advice):
     X = rng.normal(size=(60, 4)) + 5.0 * y[:, None]
     with pytest.warns(UserWarning, match=advice):
         osvm.LinearSVC(loss="hinge", random_state=0, **options).fit(X, y)
+
+
+@pytest.mark.parametrize("scaled", [True, False], ids=["standardized", "raw"])
+def test_a_large_C_is_solved(scaled):
+    X, y = pytest.importorskip("sklearn.datasets").load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0) if scaled else X
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = osvm.LinearSVC(loss="hinge", C=1e6, random_state=0).fit(X, y)
+    missing = np.maximum(0.0, 1.0 - (2 * y - 1) * (X @ model.coef_[0] + model.intercept_[0]))
+    objective = 0.5 * np.sum(model.coef_**2) + 1e6 * missing.sum()
+    assert objective == pytest.approx(model.objective_, rel=1e-6)
+    assert model.dual_gap_ <= 1e-4 * model.objective_
