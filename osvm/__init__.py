@@ -5,9 +5,12 @@ nothing; the table below says where each public name lives.
 """
 # ruff: noqa: F401  (imports under TYPE_CHECKING are for editors)
 
+from __future__ import annotations
+
 import importlib
 import os
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # type checkers know the name; `typing` takes longer than all else here
 
 __version__ = "0.1.0"
 
@@ -60,6 +63,8 @@ _ENGINES = ("ray", "spark")
 __all__ = ["__version__", "get_include", *_OBJECTS, *_MODULES, *_ENGINES]
 
 if TYPE_CHECKING:  # for editors and type checkers; nothing here runs
+    from typing import Any
+
     import osvm.dask as dask
     import osvm.datasets as datasets
     import osvm.distributed as distributed

@@ -395,6 +395,9 @@ class Auto(Schedule):
     after a change.  With several classes and ``loss="auto"`` normalized with 2 learns jointly.
     `value(t)` returns the first eta0.
 
+    The first two alone compete in `fit` to sparse rows of more columns than rows, if the
+    columns have values of like size (within a factor of 32 of the middle one).
+
     Settings are judged by their errors, whatever the loss is.  :class:`Bottou` is used where a
     regularizer (`reg`, `C`), `project`, `average` or `batch_size` are asked for, and for classes
     with the loss "perceptron" or with `tol`; ``model.schedule_`` tells.  A setting takes four
@@ -422,8 +425,8 @@ class Auto(Schedule):
 #: What `Auto` is for numbers.
 NUMBERS = Adaptive(eta0=2.0, normalized=True)
 # The settings of `Auto` for classes; which of their predictors are judged: 1 is the last
-# iterate, 2 the tail average, 3 both; and bits of those that compete in `fit`, and for a rare
-# class.
+# iterate, 2 the tail average, 3 both; and bits of those that compete in `fit`, for more columns
+# than rows, and for a rare class.
 CANDIDATES = (
     Adaptive(eta0=0.5),
     Adaptive(eta0=0.1),
@@ -433,6 +436,7 @@ CANDIDATES = (
 )
 PREDICTORS = (3, 3, 2, 3, 1)
 OF_FIT = 0b01011
+OF_WIDE = 0b00011
 JOINT = 0b00100  # with loss="auto" they learn several classes jointly, and compete in `fit` too
 OF_RARE = 0b01000
 # How many times as often the most frequent class comes, at least, where one is rare, and how

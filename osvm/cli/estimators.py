@@ -9,6 +9,7 @@ parameters of their own, as in ``--loss huber:delta=0.5``.
 from __future__ import annotations
 
 import argparse
+import functools
 import inspect
 import json
 import os
@@ -66,6 +67,7 @@ def is_classifier(cls: type) -> bool:
     return not (is_regressor(cls) or is_novelty(cls))
 
 
+@functools.cache
 def parameters_of(cls: type) -> dict[str, inspect.Parameter]:
     """The constructor parameters that have flags."""
     found = inspect.signature(cls).parameters
@@ -116,6 +118,7 @@ def _families(classes: list[type]) -> set[str]:
     return {cls.__module__.split(".")[1] for cls in classes}
 
 
+@functools.cache
 def describe_parameters(cls: type) -> dict[str, str]:
     """What the class's docstring says about each of its parameters, as plain text."""
     text = inspect.getdoc(cls) or ""

@@ -205,7 +205,7 @@ class AdaptiveLearner(AdaptiveLoop):
     def copy(self) -> AdaptiveLearner:
         """An independent copy, bit for bit."""
         copied = self._like(self.n_out)
-        copied.set_state(*self.get_state())
+        copied.set_state(*self.get_state(copy=False))
         return copied
 
     def with_outputs(self, n_out: int) -> AdaptiveLearner:

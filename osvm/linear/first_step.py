@@ -24,11 +24,21 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._parts.compiled import StepSpec
+from osvm.linear.examples import column_moments
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
 from osvm.linear.scaling import take
 from osvm.linear.training import Examples, objective, run
-from osvm.schedules import JOINT, MOST_COLUMNS_PER_ROW, OF_FIT, OF_RARE, RARE_RATIO, Bottou
+from osvm.schedules import (
+    CANDIDATES,
+    JOINT,
+    MOST_COLUMNS_PER_ROW,
+    OF_FIT,
+    OF_RARE,
+    OF_WIDE,
+    RARE_RATIO,
+    Bottou,
+)
 
 Array = npt.NDArray[Any]
 
@@ -52,6 +62,9 @@ _MOST_MOVES = 20
 _LARGEST_INTERCEPT_STEP, _LARGEST_SHARED_STEP = 64.0, 16.0
 # The share of one of two classes below which it is rare.
 _RARE = 0.025
+# Rows in which columns are looked at, how many times the size of the middle one they may have,
+# and how many times as far as its example a step may reach.
+_LOOKED_AT_ROWS, _ALIKE, _LONGEST = 256, 32.0, 1000.0
 # Targets whose median is where b starts.
 _MEDIAN_ROWS = 4096
 
@@ -255,18 +268,43 @@ def competing(plan: Plan, data: Examples) -> int:
     """The settings of `Auto` (bits) that compete in a fit to these examples.
 
     Errors do not tell settings apart that never find a rare class: explicit steps alone do,
-    but where there are more columns than rows they fit the noise.  Where columns are many
-    times as many, the first setting learns alone: all come out alike, and memory is what costs.
+    but where there are more columns than rows they fit the noise, and are there for columns
+    in odd units only.  So are those that learn classes jointly: with so many columns any class
+    can be told from all others at once.  Where columns are many times as many, the first
+    setting learns alone: all come out alike, and memory is what costs.
     """
     targets, n_features = data.targets, data.X.n_features
     if n_features > MOST_COLUMNS_PER_ROW * len(targets):
         return 1
+    wide = n_features >= len(targets)
+    if wide and has_usual_units(data.X):
+        return OF_WIDE
     if targets.dtype.kind != "f":
         return OF_FIT | JOINT if plan.open_loss else OF_FIT
-    if n_features >= len(targets):
+    if wide:
         return OF_FIT
     weights = class_weights(targets, data.weight)
     return OF_FIT if float(weights.min()) >= _RARE * float(weights.sum()) else OF_RARE
+
+
+def has_usual_units(X: Any) -> bool:
+    """Whether sparse columns have like sizes, by some rows, and steps suit their units.
+
+    The first step of a rate r moves each weight of its row by r at most, and the score by
+    r |x|_1: by 1 and more, which the implicit step then bounds, or it is too short.
+    """
+    if not X.sparse:  # every row has all columns, and sizes that are a few times as large count
+        return False
+    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _LOOKED_AT_ROWS)).astype(np.int64)
+    part = take(X, rows)[0]
+    sizes = column_moments(part)[0]
+    sizes = np.sort(sizes[sizes > 0.0])
+    if not len(sizes):
+        return False
+    small, middle, largest = sizes[[len(sizes) // 10, len(sizes) // 2, -1]]
+    alike = middle <= _ALIKE * small and largest <= _ALIKE * middle
+    reach = CANDIDATES[0].eta0 * part.mean_count * middle
+    return bool(alike and 1.0 <= reach <= _LONGEST)
 
 
 def with_intercept_step(plan: Plan, weights: Array) -> Plan:

@@ -71,12 +71,15 @@ class Mixer:
         edges = np.linspace(0, len(order), jobs + 1).astype(int).tolist()
         shares = np.diff(edges) / len(order)
         sigmoids = [None if platt is None else platt.copy() for _ in range(jobs)]
-        if self.fresh or self.adapts:
-            # before any thread changes the first
-            self.parts[1:] = [learner.copy() for _ in self.parts[1:]]
-            self.fresh = False
-        for part in self.parts[1:] if self.adapts else []:
-            part.follow(learner)
+        for k in range(1, jobs):  # before any thread changes the first
+            if self.fresh or (self.adapts and self.parts[k].alive != learner.alive):
+                self.parts[k] = learner.copy()
+            elif self.adapts:  # settings or averages may have begun anew
+                self.parts[k].cells[:] = base[1]["cells"]
+                self.parts[k].set_numbers(*base)
+            if self.adapts:
+                self.parts[k].follow(learner)
+        self.fresh = False
 
         def share(k: int) -> State:
             learn(self.parts[k], sigmoids[k], order[edges[k] : edges[k + 1]])
@@ -98,6 +101,7 @@ class Mixer:
             layout = self.plan.layout(first.restarts_windows, first.decay)
             settings = layout.common([scalars for scalars, _ in states], shares)
         step = max(1, MERGED // max(n_out, base[1]["offsets"].shape[1] if self.adapts else 0))
+        step = min(step, -(-first.n_features // self.jobs))  # none of the threads stands by
         blocks = [slice(k, k + step) for k in range(0, first.n_features, step)]
         edges = [len(blocks) * k // self.jobs for k in range(self.jobs + 1)]
 

@@ -12,8 +12,10 @@ import scipy.sparse as sp
 
 import osvm
 from osvm._input.rows import RowSource
+from osvm.linear.first_step import competing
 from osvm.linear.plan import resolve_plan
-from osvm.schedules import JOINT, OF_FIT, Auto, Bottou
+from osvm.linear.training import Examples
+from osvm.schedules import JOINT, OF_FIT, OF_WIDE, Auto, Bottou
 
 
 def make_problem(n=700, d=8, K=2, seed=0, scales=True, rare=False):
@@ -242,6 +244,50 @@ def test_a_setting_without_a_rival_does_not_compete():
     learner.compete(1024)
     assert not learner.judging
     assert learner.averaged_count == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (None, OF_WIDE),
+        ("short", OF_FIT),
+        ("long", OF_FIT),
+        ("one column", OF_FIT),
+        ("many columns", OF_FIT),
+        ("dense", OF_FIT),
+        ("rows", OF_FIT),
+        ("empty", OF_FIT),
+    ],
+)
+def test_columns_in_odd_units_keep_the_normalized_setting(change, expected):
+    n, d = (1200, 600) if change == "rows" else (600, 1200)
+    rng = np.random.default_rng(0)
+    X = sp.random(n, d, 0.02, format="csr", random_state=0)
+    X.data[:] = rng.uniform(0.2, 1.0, len(X.data))
+    if change in ("short", "long"):
+        X.data *= 1e-2 if change == "short" else 1e3
+    elif change == "one column":
+        X.data[X.indices == X.indices[0]] *= 100.0
+    elif change == "many columns":
+        X.data[X.indices < d // 4] /= 100.0
+    elif change == "empty":
+        X = sp.csr_matrix((n, d))
+    rows = RowSource.csr(X.data, X.indices, X.indptr, d)
+    if change == "dense":
+        rows = RowSource.dense(X.toarray())
+    y = rng.integers(2, size=n)
+    plan = resolve_plan(osvm.LinearClassifier(), None)
+    assert competing(plan, Examples(rows, 2.0 * y - 1.0)) == expected
+    joint = JOINT if expected == OF_FIT else 0
+    assert competing(plan, Examples(rows, y)) == expected | joint  # codes of several classes
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0])
+def test_fit_learns_wide_rows_in_any_unit(unit):
+    X, y, X_test, y_test = osvm.datasets.make_rcv1_like(2000, 1000, random_state=0)
+    model = osvm.LinearClassifier(random_state=0).fit(unit * X, y)
+    assert model.score(unit * X_test, y_test) > 0.8
+    assert (model._learner.alive & OF_WIDE == 0) == (unit < 1.0)
 
 
 def test_fit_decides_after_the_first_rows(monkeypatch):
