@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -266,7 +266,9 @@ def check_class_weight(class_weight: Any) -> None:
         if (
             not isinstance(weight, numbers.Real)
             or isinstance(weight, bool)
-            or not 0 <= weight <= MOST_WEIGHT  # as it is: an int may be too large for a float
+            or not 0
+            <= cast(Any, weight)
+            <= MOST_WEIGHT  # as it is: an int may be too large for a float
         ):
             raise ValueError(
                 f"class_weight[{label!r}] must be a finite number >= 0 and <= {MOST_WEIGHT:g}, "
