@@ -129,6 +129,7 @@ class OnlineEstimator(Locked, BaseEstimator):
         *,
         reset: bool = False,
         allow_empty: bool = False,
+        summed: bool = True,
     ) -> tuple[RowSource, Any]:
         """Open X; unless `reset`, it must have the columns that the model knows.
 
@@ -143,13 +144,17 @@ class OnlineEstimator(Locked, BaseEstimator):
             elif validate.are_documents(X):
                 X = known["tokenizer_"].transform(X)
         if reset or "n_features_in_" not in known:
-            return validate.check_X(X, estimator_name=name, allow_empty=allow_empty)
+            return validate.check_X(X, estimator_name=name, allow_empty=allow_empty, summed=summed)
         names = validate.feature_names(X)
         expected = known.get("feature_names_in_")
         if names is not None or expected is not None:
             validate.check_feature_names(names, expected, name)
         return validate.check_X(
-            X, n_features=known["n_features_in_"], estimator_name=name, allow_empty=allow_empty
+            X,
+            n_features=known["n_features_in_"],
+            estimator_name=name,
+            allow_empty=allow_empty,
+            summed=summed,
         )
 
     def _set_features(self, X: Any, source: RowSource) -> None:

@@ -27,6 +27,15 @@ def warn(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
+def brief(value: Any) -> str:
+    """`repr` of what a user gave, for a message; also of a number of a thousand digits."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes out no integer of more than some thousand digits
+        return f"an integer of {value.bit_length()} bits"
+    return text if len(text) <= 200 else f"{text[:60]}... ({len(text)} characters)"
+
+
 def warn_once(key: str, message: str) -> None:
     """Warn about a conversion, once per process for each key."""
     if key not in _warned:

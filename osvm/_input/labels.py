@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from osvm._input.convert import warn
+from osvm._input.convert import brief, warn
 from osvm._input.scan import copy_codes
 from osvm._input.schema import Field, Schema, check_list, fair_dtype
 from osvm._input.targets import MOST_WEIGHT
@@ -266,11 +266,13 @@ def check_class_weight(class_weight: Any) -> None:
         if (
             not isinstance(weight, numbers.Real)
             or isinstance(weight, bool)
-            or not 0.0 <= float(weight) <= MOST_WEIGHT
+            or not 0
+            <= cast(Any, weight)
+            <= MOST_WEIGHT  # as it is: an int may be too large for a float
         ):
             raise ValueError(
                 f"class_weight[{label!r}] must be a finite number >= 0 and <= {MOST_WEIGHT:g}, "
-                f"got {weight!r}"
+                f"got {brief(weight)}"
             )
 
 
@@ -431,7 +433,13 @@ class LabelRuns:
             return
         self.count(zip(codes[:-1:128].tolist(), codes[1::128].tolist()))
 
-    def _watch_first(self, codes: Codes) -> None:
+    def watch_one(self, code: int) -> bool:
+        """The code of the next row; whether it is worth telling that of the one after."""
+        if self.alike >= 0:
+            self._watch_first(np.array([code]))
+        return self.alike >= 0
+
+    def _watch_first(self, codes: npt.NDArray[Any]) -> None:
         if self.alike == 0:
             self.first = codes[0]
         if (codes != self.first).any():
@@ -439,13 +447,13 @@ class LabelRuns:
             return
         self.alike += len(codes)
         if self.alike >= ALIKE:
+            n, self.alike = self.alike, -1
             warn(
-                f"the first {self.alike} rows of the stream have one label: nothing can be "
-                "learnt before another comes, and what is learnt last will win: shuffle the "
-                "rows if they are sorted",
+                f"the first {n} rows of the stream have one label: nothing can be learnt before "
+                "another comes, and what is learnt last will win: shuffle the rows if they are "
+                "sorted",
                 UserWarning,
             )
-            self.alike = -1
 
     def count(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Codes of rows and of those that follow them."""

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from osvm._input.convert import brief
+
 LARGEST_INTEGER = 2**62  # what compiled code counts with, and room to add
 
 
@@ -119,7 +121,7 @@ def _refusal(
         text += " " + " and ".join(bounds)
     if none:
         text += " or None"
-    return ValueError(f"{text}, got {value!r}")
+    return ValueError(f"{text}, got {brief(value)}")
 
 
 def check_bool(name: str, value: Any) -> bool:
@@ -134,7 +136,7 @@ def check_bool(name: str, value: Any) -> bool:
     """
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    raise ValueError(f"{name} must be True or False, got {value!r}")
+    raise ValueError(f"{name} must be True or False, got {brief(value)}")
 
 
 def check_choice(name: str, value: Any, choices: Iterable[Any]) -> Any:
@@ -152,7 +154,7 @@ def check_choice(name: str, value: Any, choices: Iterable[Any]) -> Any:
         if type(choice) is type(value) and choice == value:
             return value
     shown = ", ".join(repr(choice) for choice in choices)
-    raise ValueError(f"{name} must be one of {shown}, got {value!r}")
+    raise ValueError(f"{name} must be one of {shown}, got {brief(value)}")
 
 
 def resolve_reg(reg: Any, C: Any, n_rows: int | None, *, default: float = 1e-4) -> float:

@@ -33,6 +33,12 @@ cdef extern from "../_c/simd.h" nogil:
     int32_t osvm_largest_f32(const void *x, Py_ssize_t n)
     int64_t osvm_largest_f64(const void *x, Py_ssize_t n)
 
+cdef extern from "../_c/repeats.h" nogil:
+    Py_ssize_t osvm_descents_i32(const void *j, Py_ssize_t n)
+    Py_ssize_t osvm_descents_i64(const void *j, Py_ssize_t n)
+    int osvm_repeats_i32(const void *j, Py_ssize_t n)
+    int osvm_repeats_i64(const void *j, Py_ssize_t n)
+
 cdef enum Fault:
     FAULT_NONE = 0
     FAULT_START = 1         # indptr[0] is not 0
@@ -287,6 +293,55 @@ def open_dense(array):
     return source if largest < INFINITY else None
 
 
+cdef int repeats(const Rows *X) noexcept nogil:
+    """Whether a valid row names a column twice; -1 without memory.
+
+    Columns that do not increase from one entry to the next are counted in all rows at once;
+    mostly they are as many as there are between rows.
+    """
+    cdef Py_ssize_t i, start, end, n = indptr_at(X, X.n_rows), between = 0
+    cdef bint narrow = narrow_index(X.kind)
+    cdef const int32_t *j32 = <const int32_t *> X.indices
+    cdef const int64_t *j64 = <const int64_t *> X.indices
+    cdef int found
+    end = 0
+    for i in range(1, X.n_rows):
+        start, end = end, indptr_at(X, i)
+        if start < end < n:         # rows without entries have their end in common
+            if narrow:
+                between += j32[end - 1] >= j32[end]
+            else:
+                between += j64[end - 1] >= j64[end]
+    if between == (osvm_descents_i32(j32, n) if narrow else osvm_descents_i64(j64, n)):
+        return 0
+    for i in range(X.n_rows):
+        start, end = indptr_at(X, i), indptr_at(X, i + 1)
+        found = 0
+        if narrow:
+            if osvm_descents_i32(j32 + start, end - start):
+                found = osvm_repeats_i32(j32 + start, end - start)
+        elif osvm_descents_i64(j64 + start, end - start):
+            found = osvm_repeats_i64(j64 + start, end - start)
+        if found:
+            return found
+    return 0
+
+
+def repeats_columns(RowSource source):
+    """Whether a row of a valid CSR matrix names a column twice."""
+    cdef int found
+    if not source.sparse:
+        return False
+    if source._buffers[1].shape[0] < KEEP_LOCK:
+        found = repeats(&source.rows)
+    else:
+        with nogil:
+            found = repeats(&source.rows)
+    if found < 0:
+        raise MemoryError
+    return found == 1
+
+
 def largest_magnitude(RowSource source):
     """The largest |value| of all rows, row factors included; kept in the source."""
     cdef double largest = 0.0, size
@@ -398,14 +453,20 @@ def may_be_far(const double[::1] targets, double times):
     that is farthest apart: |a - b| <= |a - m| + |b - m|.
     """
     cdef Py_ssize_t k, n = targets.shape[0]
-    cdef double low = INFINITY, high = -INFINITY, farthest = 0.0, total = 0.0, apart
-    for k in range(n):
-        low = targets[k] if targets[k] < low else low
-        high = targets[k] if targets[k] > high else high
+    cdef double low = INFINITY, high = -INFINITY, farthest = 0.0, total = 0.0, apart, a, b
+    cdef double low_b = INFINITY, high_b = -INFINITY    # a chain of comparisons of their own
     for k in range(0, n - 1, 2):
-        apart = fabs(targets[k] - targets[k + 1])
+        a, b = targets[k], targets[k + 1]
+        low = a if a < low else low
+        high = a if a > high else high
+        low_b = b if b < low_b else low_b
+        high_b = b if b > high_b else high_b
+        apart = fabs(a - b)
         total += apart
         farthest = apart if apart > farthest else farthest
+    low, high = min(low, low_b), max(high, high_b)
+    if n % 2:
+        low, high = min(low, targets[n - 1]), max(high, targets[n - 1])
     # sums are rounded
     return n > 1 and not (high - low) * (n - 1) * 1.001 <= times * (total - farthest)
 

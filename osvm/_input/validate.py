@@ -4,8 +4,10 @@
 loops.  Invariants:
 
 - a valid CSR matrix (float32 or float64 values, int32 or int64 indices, sorted
-  or not, duplicates or not, read-only or memory-mapped) and a float array in
-  any memory order are viewed, never copied; X is never modified;
+  or not, read-only or memory-mapped) and a float array in any memory order are
+  viewed, never copied; X is never modified;
+- a row that names a column twice means the sum of its values: they are added in a
+  copy, here and nowhere else, unless the caller uses them in sums only (`summed`);
 - anything malformed raises `ValueError`, which names the row and what to do,
   before the caller has touched its state.
 
@@ -25,7 +27,7 @@ from scipy import sparse as sp
 
 from osvm._input.convert import sparse_frame, to_csr, to_floats, to_ndarray, warn, warn_once
 from osvm._input.rows import RowSource, row_norms
-from osvm._input.scan import all_finite, find_fault, open_csr, open_dense
+from osvm._input.scan import all_finite, find_fault, open_csr, open_dense, repeats_columns
 from osvm._input.targets import check_sample_weight as check_sample_weight
 from osvm._input.targets import check_y_classes, check_y_regression
 
@@ -43,6 +45,7 @@ def check_X(
     n_features: int | None = None,
     estimator_name: str = "this estimator",
     allow_empty: bool = False,
+    summed: bool = True,
 ) -> tuple[RowSource, Any]:
     """Check X and open it for the compiled loops.
 
@@ -58,6 +61,9 @@ def check_X(
         For messages.
     allow_empty : bool
         Accept X with no rows (a stream's empty block).
+    summed : bool
+        Add up the values of columns that a row names twice, in a copy; False where they
+        are added up anyway.
 
     Returns
     -------
@@ -92,7 +98,24 @@ def check_X(
         check_n_features(source.n_features, n_features, estimator_name)
     if source.n_rows == 0 or source.n_features == 0:
         _refuse_empty(source.n_rows, source.n_features, allow_empty, estimator_name)
+    if summed and source.sparse and repeats_columns(source):
+        return _open_repeated(X, estimator_name)
     return source, X
+
+
+def _open_repeated(X: Any, name: str) -> tuple[RowSource, Any]:
+    """A valid CSR matrix with the values of repeated columns added up, in a copy."""
+    warn_once(
+        "repeated columns",
+        "a row of X names a column more than once; the values were added up in a copy of X: call "
+        "X.sum_duplicates() once before to save the copy at every call.",
+    )
+    n = int(X.indptr[-1])
+    arrays = X.data[:n].copy(), X.indices[:n].copy(), X.indptr.copy()
+    X = type(X)(arrays, shape=X.shape)
+    X.has_canonical_format = False  # whatever was said of the columns before they changed
+    X.sum_duplicates()
+    return _open_sparse(X, name)
 
 
 def check_n_features(found: int, expected: int, estimator_name: str) -> None:

@@ -375,7 +375,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             out = np.empty((source.n_rows, learner.weights.n_out))
             decide(learner, source, out, averaged)
         else:
-            source, _ = self._check_X(X)
+            source, _ = self._check_X(X, summed=False)  # scores are sums over the entries
             out = np.empty((source.n_rows, learner.weights.n_out))
             learner.decide(source, out, averaged)
         return validate.check_scores(out)

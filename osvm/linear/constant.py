@@ -29,6 +29,8 @@ Array = npt.NDArray[Any]
 _SCORED_ROWS = 4096
 # What is better than the constant: beyond doubt in other rows than its own, and at all.
 _CLEARLY, _AT_ALL = 0.95, 0.999
+# What is no loss, of that of the answer 0: nothing is left that features could tell.
+_PERFECT = 1e-6
 # How many times as far as others a target may be off, and among how many.
 _FAR, _FEWEST_TARGETS = 1000.0, 20
 # How many times the smallest column the largest one may be, by so many rows.
@@ -99,7 +101,7 @@ def warn_if_constant(
             if better:
                 return
     better, (what, found, constant) = _compare(plan, targets, scores, weight)
-    if better:
+    if better or max(found, constant) <= _nearly_none(plan, targets, weight):
         return
     warnings.warn(
         f"the model is no better on its training rows than a constant answer ({what} "
@@ -108,6 +110,15 @@ def warn_if_constant(
         "or raise epochs",
         ConvergenceWarning,
         stacklevel=stacklevel + 1,
+    )
+
+
+def _nearly_none(plan: Plan, targets: Array, weight: Array | None) -> float:
+    """The loss, or error, at which an answer is as good as perfect."""
+    if plan.error_kind != "absolute":
+        return 0.0
+    return _PERFECT * float(
+        np.average(plan.loss.value(targets, np.zeros(len(targets))), weights=weight)
     )
 
 

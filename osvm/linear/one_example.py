@@ -21,7 +21,7 @@ from osvm.linear.learner import Learner
 from osvm.stream.tokenizer import HashingTokenizer
 
 _NOT_GIVEN: Any = object()
-_csr_matrix, _csr_array = sp.csr_matrix, sp.csr_array
+_csr_matrix, _csr_array, _ndarray = sp.csr_matrix, sp.csr_array, np.ndarray
 NAMED_BITS = 20  # columns of a model that learns from names are 2**20, unless n_features says so
 
 
@@ -227,13 +227,13 @@ class OneExample:
             getattr(base, kind).register(type(self))
 
     def _learn_row(self, X: Any, y: Any) -> bool:
-        """`partial_fit` on a CSR matrix of one row on the fast path; False when it cannot."""
+        """`partial_fit` on a matrix of one row on the fast path; False when it cannot."""
         kind = type(X)
         known = self.__dict__
-        if (kind is not _csr_matrix and kind is not _csr_array) or X._shape != (
-            1,
-            known.get("n_features_in_"),
-        ):
+        sparse = kind is _csr_matrix or kind is _csr_array
+        if not sparse and kind is not _ndarray:
+            return False
+        if (X._shape if sparse else X.shape) != (1, known.get("n_features_in_")):
             return False
         if "_one" not in known:
             if "_learner" in known:
@@ -245,13 +245,17 @@ class OneExample:
             target = y[0]
         else:
             return False
-        start, stop = X.indptr.tolist()
-        if start != 0 or stop != len(X.indices) or "feature_names_in_" in known:
+        if "feature_names_in_" in known:
             return False
-        if not one_row.learn(self, X.indices, X.data, target):
+        if sparse:
+            if X.indptr.tolist() != [0, len(X.indices)]:
+                return False
+            learnt = one_row.learn(self, X.indices, X.data, target)
+        else:
+            learnt = one_row.learn_dense(self, X, target)
+        if not learnt:
             self._make_one()
-            return False
-        return True
+        return learnt
 
     # What a target is ("label", "number" or "none").
     _one_target: str
@@ -276,7 +280,13 @@ class OneExample:
                 plan.average_from >= 0,
                 plan.curvature,
                 known.get("_recent"),
+                not any(self._is_set(name) for name in one_row.UNUSUAL),
             )
+
+    def _is_set(self, name: str) -> bool:
+        """Whether a parameter is something else than None or False."""
+        value = self.__dict__.get(name)
+        return value is not None and value is not False
 
     def _row_to_predict(self, x: Any, values: Any) -> sp.csr_matrix:
         self._check_fitted()  # type: ignore[attr-defined]

@@ -1,8 +1,8 @@
 """One example at a time at full speed, without a matrix around it.
 
 `OneByOne` sits between an estimator and its learner.  It takes an example as two
-arrays (column numbers and values) or as a dict of column to value, checks bounds
-and finiteness, and runs the very loop that `partial_fit` runs on a matrix of one
+arrays (column numbers and values), as a dict of column to value or as a dense row, checks
+bounds and finiteness, and runs the very loop that `partial_fit` runs on a matrix of one
 row, so that both give the same model bit for bit.
 
 What is not usual (a new label, arrays of other types, class weights, ...) is not
@@ -30,7 +30,9 @@ from osvm.linear.model cimport Examples, raise_status
 from osvm.linear.step_guard cimport bounded_at, bounded_sq_norm
 from osvm.linear.weights cimport SCRATCH
 from osvm.core.rows cimport rows_get
-from osvm.core.typedefs cimport ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, ROW_F64_I64, Row, Rows
+from osvm.core.typedefs cimport (
+    ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I32, ROW_F64_I64, Row, Rows,
+)
 
 cdef extern from "Python.h":
     object PyObject_GenericGetDict(object model, void *context)
@@ -41,14 +43,22 @@ cdef extern from "../_c/simd.h" nogil:
     bint osvm_in_range_i32(const void *j, Py_ssize_t n, uint32_t largest)
     bint osvm_in_range_i64(const void *j, Py_ssize_t n, uint64_t largest)
 
+cdef extern from "../_c/repeats.h" nogil:
+    Py_ssize_t osvm_descents_i32(const void *j, Py_ssize_t n)
+    Py_ssize_t osvm_descents_i64(const void *j, Py_ssize_t n)
+    int osvm_repeats_i32(const void *j, Py_ssize_t n)
+    int osvm_repeats_i64(const void *j, Py_ssize_t n)
+
 cdef enum:
     FEW = 128           # entries of a dict that fit on the stack
     # Examples from one look at two neighboring labels to the next; a prime, so that labels in a
     # cycle are not always met at the same place.
     PAIR_EVERY = 131
 
-# Parameters that must be False or None for the fast path.
-cdef tuple UNUSUAL = ("class_weight", "normalize", "probability", "record", "verbose")
+# Parameters that must be False or None for learning on the fast path.
+UNUSUAL = ("class_weight", "normalize", "probability", "record", "verbose")
+# In place of column numbers: the values are a dense row.
+cdef object DENSE = object()
 
 
 # An example in hand: what one call needs, on its stack.
@@ -74,9 +84,11 @@ cdef inline void close_example(Example *example) noexcept:
         PyMem_Free(example.numbers)
 
 
-cdef inline bint open_example(Example *example, x, values, Py_ssize_t n_features) except -1:
+cdef inline bint open_example(Example *example, x, values, Py_ssize_t n_features,
+                              bint to_learn) except -1:
     """Point `rows` at the example; False when it is not a usual one.
 
+    One that names a column twice is not usual to learn from: its values have to be added up.
     `close_example` must follow in any case.
     """
     cdef Rows *rows = &example.rows
@@ -91,6 +103,8 @@ cdef inline bint open_example(Example *example, x, values, Py_ssize_t n_features
     rows.row_scale = NULL
     if type(x) is dict:
         return open_dict(example, <dict> x)
+    if x is DENSE:
+        return open_dense(example, values)
     try:
         PyObject_GetBuffer(values, &example.held[0], PyBUF_FORMAT | PyBUF_ND)
         example.n_held = 1
@@ -98,10 +112,40 @@ cdef inline bint open_example(Example *example, x, values, Py_ssize_t n_features
         example.n_held = 2
     except (TypeError, ValueError, BufferError):
         return False
-    return open_arrays(example)
+    return open_arrays(example, to_learn)
 
 
-cdef inline bint open_arrays(Example *example) noexcept:
+cdef bint open_dense(Example *example, array) except -1:
+    """A row of as many floats as there are features, in an array of two dimensions."""
+    cdef Rows *rows = &example.rows
+    cdef Py_buffer *v = &example.held[0]
+    cdef char code
+    try:
+        PyObject_GetBuffer(array, v, PyBUF_FORMAT | PyBUF_ND)
+    except (TypeError, ValueError, BufferError):
+        return False
+    example.n_held = 1
+    code = type_code(v)
+    if v.ndim != 2 or v.shape[0] != 1 or v.shape[1] != rows.n_features:
+        return False
+    if <size_t> v.buf % <size_t> v.itemsize:
+        return False
+    rows.values = v.buf
+    rows.indices = NULL
+    rows.indptr = NULL
+    rows.row_step = rows.n_features
+    if code == c'f':
+        rows.kind = ROW_F32_DENSE
+        example.largest = size_f32(osvm_largest_f32(v.buf, rows.n_features))
+    elif code == c'd':
+        rows.kind = ROW_F64_DENSE
+        example.largest = size_f64(osvm_largest_f64(v.buf, rows.n_features))
+    else:
+        return False
+    return example.largest < INFINITY
+
+
+cdef inline bint open_arrays(Example *example, bint to_learn) noexcept:
     cdef Rows *rows = &example.rows
     cdef Py_buffer *v = &example.held[0]
     cdef Py_buffer *j = &example.held[1]
@@ -122,12 +166,16 @@ cdef inline bint open_arrays(Example *example) noexcept:
         if n > 0x7fffffff or not osvm_in_range_i32(
                 j.buf, n, <uint32_t> min(rows.n_features - 1, 0x7fffffff)):
             return False
+        if to_learn and osvm_descents_i32(j.buf, n) and osvm_repeats_i32(j.buf, n):
+            return False
     elif index_code == c'l':
         rows.kind = ROW_F32_I64 if value_code == c'f' else ROW_F64_I64
         example.indptr[0] = 0
         example.indptr[1] = n
         rows.indptr = example.indptr
         if not osvm_in_range_i64(j.buf, n, <uint64_t> (rows.n_features - 1)):
+            return False
+        if to_learn and osvm_descents_i64(j.buf, n) and osvm_repeats_i64(j.buf, n):
             return False
     else:
         return False
@@ -196,6 +244,8 @@ cdef class OneByOne:
         Of the loss, where a step may not go beyond its example; else 0.
     recent : array, optional
         A count, and a ring of scores that get those of the examples after their steps.
+    usual : bool
+        Whether the parameters (see `UNUSUAL`) let it learn.
     """
     cdef readonly Learner learner
     cdef readonly object index
@@ -203,6 +253,8 @@ cdef class OneByOne:
     cdef list labels
     cdef bint novelty
     cdef bint averaged
+    cdef bint usual
+    cdef bint alike                 # every label so far may have been the same
     cdef double curvature
     cdef double[::1] scratch        # zeros, with a curvature; for learning
     cdef double[::1] recent
@@ -210,13 +262,15 @@ cdef class OneByOne:
     cdef int32_t before, after          # the codes of that pair
 
     def __init__(self, Learner learner, index, bint novelty, bint averaged,
-                 double curvature=0.0, recent=None):
+                 double curvature=0.0, recent=None, bint usual=True):
         self.learner = learner
         self.index = index
         self.codes = None if index is None else index._lookup
         self.labels = None if index is None else index.classes.tolist()
         self.novelty = novelty
         self.averaged = averaged
+        self.usual = usual
+        self.alike = index is not None
         self.curvature = curvature
         self.scratch = np.zeros(learner.n_features) if curvature > 0.0 else None
         self.recent = recent
@@ -249,7 +303,7 @@ cdef class OneByOne:
             if not isfinite(target):
                 return False
         try:
-            if not open_example(&example, x, values, self.n_features()):
+            if not open_example(&example, x, values, self.n_features(), True):
                 return False
             status = self.step(&example, target, label)
             if status == 0 and self.recent is not None:
@@ -303,7 +357,7 @@ cdef class OneByOne:
         cdef Row row
         cdef Py_ssize_t k
         try:
-            if not open_example(&example, x, values, self.n_features()):
+            if not open_example(&example, x, values, self.n_features(), False):
                 return False
             rows_get(&example.rows, 0, &row)
             self.learner._score_row(&row, self.averaged, work, out)
@@ -343,6 +397,15 @@ cdef inline OneByOne ready(dict known):
 
 def learn(model, x, values, y):
     """`model`, a linear estimator, learns one example on the fast path; False when it cannot."""
+    return x is not DENSE and learn_usual(model, x, values, y)
+
+
+def learn_dense(model, X, y):
+    """The same for an array of one row."""
+    return learn_usual(model, DENSE, X, y)
+
+
+cdef bint learn_usual(model, x, values, y) except -1:
     cdef dict known = PyObject_GenericGetDict(model, NULL)
     cdef OneByOne one
     cdef ModelLock lock = lock_of(model)
@@ -351,17 +414,17 @@ def learn(model, x, values, y):
         one = ready(known)
         if one is None:
             return False
-        for name in UNUSUAL:
-            value = known.get(name)
-            if value is not None and value is not False:
-                return False
-        if not one.learn(x, values, y):
+        if not one.usual or not one.learn(x, values, y):
             return False
         known["t_"] = <int64_t> one.learner._seen()
         if "_frozen" in known:
             del known["_frozen"]
         if one.recent is not None:
             known.pop("_offset", None)
+        if one.alike:
+            if "_runs" not in known:
+                known["_runs"] = LabelRuns()
+            one.alike = known["_runs"].watch_one(one.after)
         if one.n_learnt == one.next_pair:
             one.next_pair += PAIR_EVERY if one.n_learnt < 16 * PAIR_EVERY else 8 * PAIR_EVERY
             if one.codes is not None:

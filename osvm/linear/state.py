@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+import osvm.linear.one_row as one_row
 from osvm import losses, schedules
 from osvm._estimator.base import OnlineEstimator, generator_state, restore_generator
 from osvm._input.parameters import resolve_reg
@@ -184,7 +185,9 @@ class LinearState(PlanParams, OnlineEstimator):
 
     # ------------------------------------------------ parameters that have changed
 
-    _watched = frozenset((*PLAN_PARAMS, "taxonomy"))  # not every estimator has the last
+    # What a plan is made from or is checked with, and what the fast path of one example needs;
+    # not every estimator has all of them.
+    _watched = frozenset((*PLAN_PARAMS, "taxonomy", "tol", "shuffle", *one_row.UNUSUAL))
 
     def _watched_changed(self) -> None:
         """A parameter was set, by `set_params` or by assignment."""

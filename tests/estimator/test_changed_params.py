@@ -161,3 +161,20 @@ def test_learn_one_sees_a_parameter_that_was_assigned(change, by):
     unchanged = osvm.LinearClassifier(random_state=0).partial_fit(X[:9], y[:9])
     unchanged.partial_fit(X[9:30], y[9:30])
     assert not np.allclose(fast.coef_, unchanged.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [{"tol": -1.0}, {"tol": "x"}, {"shuffle": "x"}, {"shuffle": 2}])
+@pytest.mark.parametrize("name", ["LinearClassifier", "LinearRegressor", "LinearNovelty"])
+def test_an_option_that_streams_do_not_use_is_checked_as_in_a_loaded_model(name, bad):
+    model = getattr(osvm, name)(random_state=0)
+    target = [] if name == "LinearNovelty" else [np.arange(X.shape[0]) % 2]
+    model.fit(X, *target).partial_fit(X[:1], *(y[:1] for y in target))
+    model.set_params(**bad)
+    before = model.to_bytes()
+    word = next(iter(bad))
+    for learner in (model, osvm.from_bytes(before)):
+        with pytest.raises(ValueError, match=word):
+            learner.partial_fit(X[:1], *(y[:1] for y in target))
+        with pytest.raises(ValueError, match=word):
+            learner.partial_fit(X, *target)
+        assert learner.to_bytes() == before

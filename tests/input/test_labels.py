@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import osvm
-from osvm._input.labels import LabelIndex, LabelRuns
+from osvm._input.labels import LabelIndex, LabelRuns, check_class_weight
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(6000, 5))
@@ -133,10 +133,10 @@ def learnt_one_by_one(order):
     return [str(w.message) for w in found], model
 
 
-def test_single_rows_in_the_order_of_their_labels_warn_once():
+def test_single_rows_in_the_order_of_their_labels_warn_once_of_each():
     found, model = learnt_one_by_one(np.repeat(SORTED, 3))
-    assert len(found) == 1
-    assert "learnt last will win" in found[0]
+    assert [text[:19] for text in found] == ["the first 1000 rows", "labels come in runs"]
+    assert all("learnt last will win" in text for text in found)
     assert "_runs" not in vars(pickle.loads(pickle.dumps(model)))
 
 
@@ -148,3 +148,9 @@ def test_single_rows_in_another_order_do_not_warn():
     assert learnt_one_by_one(np.tile(both.T.ravel(), 60))[0] == []
     pairs = np.repeat(both.T, 2, axis=1).ravel()
     assert learnt_one_by_one(np.tile(pairs, 30))[0] == []
+
+
+def test_a_class_weight_that_no_float_holds_is_refused():
+    for weight in (10**400, 10**5000, -(10**400), float("inf"), float("nan")):
+        with pytest.raises(ValueError, match=r"class_weight\[0\] must be a finite number"):
+            check_class_weight({0: weight})

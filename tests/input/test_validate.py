@@ -57,7 +57,7 @@ def test_no_memory_for_a_copy_is_taken():
 
 def test_unsorted_and_repeated_columns_are_fine():
     X = sp.csr_matrix((np.ones(4), np.array([3, 1, 1, 0]), np.array([0, 3, 4])), shape=(2, 5))
-    assert check_X(X)[1] is X
+    assert check_X(X, summed=False)[1] is X
     assert X.indices.tolist() == [3, 1, 1, 0]
     np.testing.assert_allclose(unit_scale(check_X(X)[0]), [1 / np.sqrt(5), 1.0])
 

@@ -1,12 +1,14 @@
 """learn_one, predict_one and score_one: the same as a matrix of one row."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import osvm
+import osvm.linear.one_row as one_row
 from osvm import LinearClassifier, LinearNovelty, LinearRegressor
 from osvm._estimator.compat import not_fitted_error
 
@@ -259,3 +261,78 @@ def test_numbers_beyond_64_bits_are_refused(example):
         with pytest.raises(ValueError, match=r"no column|too large"):
             call()
     assert model.coef_.tobytes() == before
+
+
+DENSE_MODELS = [
+    (LinearClassifier(), 2),
+    (LinearClassifier(), 5),
+    (LinearClassifier(schedule="bottou"), 2),
+    (LinearClassifier(schedule="bottou", loss="softmax"), 5),
+    (LinearClassifier(schedule="bottou", average=True, loss="logistic"), 10),
+    (LinearRegressor(), 0),
+    (LinearRegressor(schedule="bottou"), 0),
+    (LinearRegressor(schedule="bottou", loss="huber", average=True), 0),
+]
+
+
+@pytest.mark.parametrize("value", ["f4", "f8"])
+@pytest.mark.parametrize(("model", "n_classes"), DENSE_MODELS)
+def test_a_dense_row_takes_the_fast_path_to_the_same_model(model, n_classes, value):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, DIM)).astype(value)
+    y = np.arange(40) % n_classes if n_classes else rows @ np.linspace(-1, 1, DIM)
+    fast, general = (type(model)(**model.get_params()) for _ in range(2))
+    for m in (fast, general):
+        m.partial_fit(rows[:20], y[:20])
+        m.partial_fit(rows[20:21], y[20:21])  # which makes the fast path
+    for k in range(21, 40):
+        assert one_row.learn_dense(fast, rows[k : k + 1], y[k].item())
+        general.partial_fit(rows[k : k + 1], y[k : k + 1], sample_weight=np.ones(1))
+    same(fast, general)
+    assert fast.t_ == 40
+
+
+def test_what_is_no_dense_row_is_not_learnt_on_the_fast_path():
+    rows = np.random.default_rng(0).normal(size=(3, DIM))
+    model = LinearClassifier().partial_fit(rows, [0, 1, 0])
+    model.partial_fit(rows[:1], [0])
+    before = model.to_bytes()
+    bad = rows[:1].copy()
+    bad[0, 3] = np.nan
+    others = (bad, rows, rows[:1, 1:], rows[0], rows[:1].astype(int), rows[:1].astype(">f8"), None)
+    for other in (*others, np.asfortranarray(rows)[:1]):
+        assert not one_row.learn_dense(model, other, 0)
+    assert not one_row.learn_dense(model, rows[:1], 7)
+    with pytest.raises(ValueError, match="NaN at row 0, column 3"):
+        model.partial_fit(bad, [0])
+    for columns in (None, rows[:1], object()):
+        with pytest.raises((TypeError, ValueError)):
+            model.learn_one(columns, rows[:1], 0)
+    assert model.to_bytes() == before
+
+
+def test_a_parameter_that_is_set_ends_the_fast_path():
+    rows = np.random.default_rng(0).normal(size=(9, DIM))
+    model = LinearClassifier().partial_fit(rows, np.arange(9) % 2).learn_one({0: 1.0}, 1)
+    assert one_row.learn(model, {0: 1.0}, None, 1)
+    model.record = True
+    model.learn_one({0: 1.0}, 1).learn_one({0: 1.0}, 1)
+    assert len(model.history_["loss"]) == 2
+    model.set_params(record=False).learn_one({0: 1.0}, 1)
+    assert one_row.learn(model, {0: 1.0}, None, 1)
+
+
+def test_a_stream_of_single_examples_of_one_label_warns():
+    model = LinearClassifier().learn_one({0: 1.0}, "a", n_features=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(998):
+            model.learn_one({0: 1.0}, "a")
+    with pytest.warns(UserWarning, match="first 1000 rows of the stream have one label"):
+        model.learn_one({0: 1.0}, "a")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.learn_one({0: 1.0}, "a")
+        mixed = LinearClassifier().learn_one({0: 1.0}, "a", n_features=2)
+        for k in range(1500):
+            mixed.learn_one({0: 1.0}, "ab"[k % 2])
