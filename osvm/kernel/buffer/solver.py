@@ -39,6 +39,7 @@ from osvm.kernel.buffer.measures import (
     measure_targets,
     sample_rows,
     warn_rows,
+    warn_targets,
 )
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernel.options import refuse_unread
@@ -124,6 +125,9 @@ class BufferSolver:
         n = batch.source.n_rows
         if machine is None:
             plan, machine = self._begin(model, batch, None)
+            if batch.targets is not None and np.isfinite(plan.loss_part.slope_bound):
+                step = plan.loss_part.slope_bound * machine.state.eta
+                warn_targets(batch.targets, float(step))
             backup = None
         else:
             plan, grown = self._plan_for(model, batch, machine)
