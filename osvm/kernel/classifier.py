@@ -49,9 +49,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     gamma : float, "scale", "auto" or None, default None
         "scale" is 1/(d var(X)), read off the data of the first call: give a number when
         streaming.  None is "scale", but with the kernel "rbf" `fit` of 60 rows or more learns
-        some rows with "scale", with four times that, and with a quarter of it and `reg` 1e-3,
-        and takes what makes the fewest errors on other rows; a `reg` or `C` given stays.
-        `gamma_` and `reg_` tell what was taken.
+        some rows with "scale", with four times that, with a quarter of it and `reg` 1e-3, and
+        with a sixteenth, which is nearly linear, and takes what makes the fewest errors on other
+        rows; a `reg` or `C` given stays.  `gamma_` and `reg_` tell what was taken.
     degree : int, default 3
     coef0 : float, default 0.0
     budget : int or None, default 512
@@ -75,10 +75,13 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         and the step size to begin with.
     fit_intercept : bool, optional
         True learns an offset with f, False has none.  By default none is learnt, but `fit` of
-        classes sets one at its end if there are twice as many rows as `budget`: of the offsets
-        that make hardly more errors on the rows than the best, the one that finds as many
-        rows of each class as there are.  Not with `nu` nor a loss of probabilities.
-        `partial_fit` goes on with f and leaves that offset as it is.
+        classes sets one at its end: of the offsets that make hardly more errors on the rows
+        than the best, the one that finds as many rows of each class as there are.  Up to 2,400
+        rows that are not twice as many as `budget`, most are fitted closely: with the kernel
+        "rbf" and 60 rows or more, the offset is then read off rows held out from a trial, and
+        is 0 unless the classes, counting alike, have fewer errors with it there by more than
+        chance.  Not with `nu` nor a loss of probabilities.  `partial_fit` goes on with f and
+        leaves that offset as it is, and so does `warm_start` with few rows.
     epochs : int, default 5
         Passes over the data in `fit`.
     shuffle : bool, default True

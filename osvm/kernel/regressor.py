@@ -36,7 +36,9 @@ random_state, warm_start, verbose, record
     Notes
     -----
     `fit` starts the offset at the median of the targets, and takes `eta0` and 1/`reg` in units
-    of their standard deviation for losses of bounded slope; a stream takes them as they are.
+    of their standard deviation for losses of bounded slope.  A stream starts the offset at its
+    first target and takes the step sizes as they are: bring targets to a spread of about 1, or
+    raise `eta0`; a first batch of 20 rows or more with a far wider spread is named by a warning.
 
     Attributes
     ----------

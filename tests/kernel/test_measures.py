@@ -65,7 +65,7 @@ def make_rare(n, seed=0):
 def test_fit_finds_as_many_of_a_rare_class_as_there_are(kind):
     X, y = make_rare(1500)
     X_test, y_test = make_rare(3000, 1)
-    options = {"budget": 60, "random_state": 0}
+    options = {"budget": 60, "gamma": "scale", "random_state": 0}
     model = osvm.KernelClassifier(**options).fit(kind(X), y)
     plain = osvm.KernelClassifier(**options, fit_intercept=False).fit(kind(X), y)
     assert plain.intercept_[0] == 0.0
@@ -82,14 +82,18 @@ def test_fit_finds_as_many_of_a_rare_class_as_there_are(kind):
 def test_who_gets_an_offset():
     X, y = make_rare(400)
     for options in (
-        {"budget": 201},
-        {"budget": None},
+        {"kernel": "polynomial", "eta0": 0.01, "budget": 201},
         {"loss": "logistic", "budget": 60},
+        {"loss": "logistic", "budget": None},
         {"nu": 0.2, "budget": 60},
         {"fit_intercept": False, "budget": 60},
     ):
         model = osvm.KernelClassifier(random_state=0, **options).fit(X, y)
         assert model.intercept_[0] == 0.0, options
+    few = osvm.KernelClassifier(random_state=0).fit(X[:59], y[:59])
+    assert few.intercept_[0] == 0.0
+    for budget in (201, None):
+        assert osvm.KernelClassifier(budget=budget, random_state=0).fit(X, y).intercept_.any()
     three = np.where(X[:, 4] > 1, "other", y)
     assert osvm.KernelClassifier(budget=60, random_state=0).fit(X, three).intercept_.any()
     for options in ({"loss": "softmax"}, {"fit_intercept": False}):

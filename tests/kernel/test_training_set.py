@@ -25,7 +25,7 @@ def test_a_row_has_one_slot(schedule, outputs, sparse):
     X, y = make_data(outputs=outputs)
     rows = sp.csr_matrix(X) if sparse else X
     options = {"gamma": 0.3, "budget": None, "schedule": schedule, **SCHEDULES[schedule]}
-    options["average"] = False
+    options |= {"average": False, "fit_intercept": False}  # a stream has no rows to set it by
     model = osvm.KernelClassifier(shuffle=False, epochs=4, **options).fit(rows, y)
     stream = osvm.KernelClassifier(**options)
     for _ in range(4):

@@ -1,9 +1,10 @@
-"""The width of the kernel and the regularizer that suit a training set.
+"""The width of the kernel, the regularizer and the offset that suit a training set.
 
 `fit` learns some rows with each of a few settings and counts errors on others, relative to the
 size of the class, so that rare classes count as much as others: a narrow kernel for boundaries
-with detail, a wide one with more regularization for labels that are mostly noise, and the usual
-one in between, which is tried first.
+with detail, a wide one with more regularization for labels that are mostly noise, a very wide
+one, of which little but planes is left and which a plane costs more regularization than it
+seems (its norm grows as the width), and the usual one in between, which is tried first.
 
 Invariants
 - no other setting is tried where the first is good enough: large images would take as long
@@ -11,7 +12,8 @@ Invariants
 - the split has a seed of its own, so that the fit with the chosen setting is the same fit as
   with that setting given;
 - another setting than the first is chosen only if its errors are fewer by more than the
-  standard deviation of that difference were neither better.
+  standard deviation of that difference were neither better;
+- settings are judged with the offsets with which the fit would answer.
 """
 
 from __future__ import annotations
@@ -23,13 +25,14 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm.kernel.batch import Batch
+from osvm.kernel.buffer.measures import find_offsets, predict_codes
 
-__all__ = ["EPOCHS", "FEWEST", "SETTINGS", "choose", "class_shares", "split_rows"]
+__all__ = ["EPOCHS", "FEW", "FEWEST", "SETTINGS", "Trials", "choose", "class_shares", "split_rows"]
 
 Array = npt.NDArray[Any]
 Setting = tuple[float, float | None]
 # gamma in units of "scale", and reg (None: its default)
-SETTINGS: tuple[Setting, ...] = ((1.0, None), (4.0, None), (0.25, 1e-3))
+SETTINGS: tuple[Setting, ...] = ((1.0, None), (4.0, None), (0.25, 1e-3), (0.0625, None))
 FEWEST = 60  # rows: below, errors tell nothing
 FEW = 2400  # rows: up to here each is judged once, by what two thirds have taught
 LEARNT, JUDGED = 1600, 2400  # of more rows, at most
@@ -54,6 +57,47 @@ def class_shares(batch: Batch, judged: Array) -> Array:
     return 1.0 / np.where(size > 0.0, size, np.inf) / np.count_nonzero(size)
 
 
+class Trials:
+    """Rows to learn and others to be judged by, and what the scores of these tell."""
+
+    def __init__(self, batch: Batch) -> None:
+        parts = split_rows(batch.source.n_rows)
+        self.splits = [(batch.take(learnt), batch.take(judged)) for learnt, judged in parts]
+        rows = np.concatenate([judged for _, judged in parts])
+        assert batch.labels is not None
+        self.labels = batch.labels[rows]
+        self.weights = None if batch.weights is None else batch.weights[rows]
+        self.share = class_shares(batch, rows)
+
+    def judge(
+        self, scores: Sequence[Array], shift: bool, always: bool
+    ) -> tuple[Array, Array | float]:
+        """What each row judged adds to the rate of errors, and the offsets that this is with.
+
+        Unless the fit will set offsets `always`, they must be better than none by more than
+        chance, as settings must.
+        """
+        joined = np.concatenate(scores)
+        errors = self._errors(joined)
+        if not shift:
+            return errors, 0.0
+        offsets = find_offsets(joined, self.labels, self.weights)
+        shifted = self._errors(joined + offsets)
+        if always or is_better(errors - shifted):
+            return shifted, offsets
+        return errors, 0.0
+
+    def _errors(self, scores: Array) -> Array:
+        """The classes count alike."""
+        weights = 1.0 if self.weights is None else self.weights
+        return (predict_codes(scores) != self.labels) * weights * self.share[self.labels]
+
+
+def is_better(gain: Array) -> bool:
+    """Whether errors that each row lost are more than chance would tell."""
+    return bool(gain.sum() > np.sqrt(np.square(gain).sum()))
+
+
 def choose(settings: Sequence[Setting], errors_of: Callable[[Setting], Array]) -> Setting:
     """The setting with the fewest errors.
 
@@ -65,7 +109,6 @@ def choose(settings: Sequence[Setting], errors_of: Callable[[Setting], Array]) -
         if fewest < ENOUGH:
             break
         errors = errors_of(setting)
-        gain = first - errors
-        if errors.sum() < fewest and gain.sum() > np.sqrt(np.square(gain).sum()):
+        if errors.sum() < fewest and is_better(first - errors):
             best, fewest = setting, float(errors.sum())
     return best

@@ -26,21 +26,41 @@ __all__ = [
     "predict_codes",
     "sample_rows",
     "warn_rows",
+    "warn_targets",
 ]
 
 Array = npt.NDArray[Any]
 ALIKE, APART = 0.9999, 1e-3  # kernel values of rows that look the same, and unrelated
 UNEQUAL = 1000.0  # ratio of standard deviations of columns
+SLOW = 50.0  # first steps to the standard deviation of the targets
 LOST = 0.1  # rounding of gamma times a squared distance
 
 
 def measure_targets(batch: Batch, n_rows: int | None) -> tuple[float, float]:
-    """Median and spread of a training set's targets; of a stream they are not known."""
-    if batch.targets is None or n_rows is None:
+    """Median and spread of a training set's targets.
+
+    Of a stream they are not known: its first target, however it is cut, and 1.
+    """
+    if batch.targets is None:
         return 0.0, 1.0
+    if n_rows is None:
+        return float(batch.targets[0]) if len(batch.targets) else 0.0, 1.0
     middle = float(np.median(batch.targets))
     spread = float(np.std(batch.targets))
     return middle, spread if 1e-100 < spread < 1e100 else 1.0
+
+
+def warn_targets(targets: Array, step: float) -> None:
+    """Warn where the first steps of a stream are nothing beside the spread of its targets."""
+    spread = float(np.std(targets))
+    if len(targets) >= 20 and spread > SLOW * step:
+        warnings.warn(
+            f"targets have a standard deviation of {spread:.3g}, but the steps of this stream "
+            f"begin at {step:.3g}: f would need more than {SLOW:g} examples near each place; "
+            f"divide the targets by {spread:.2g}, or raise eta0",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
 
 
 def find_margin(scores: Array, weights: Array | None, nu: float) -> float:

@@ -30,21 +30,21 @@ from osvm._input.schema import ArrayField, Schema
 from osvm._parts.compiled import LossSpec, StepSpec
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer import choice
+from osvm.kernel.buffer.label_kernel import find_taxonomy, label_kernel_of
 from osvm.kernel.buffer.loop import learn
 from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
 from osvm.kernel.buffer.measures import (
     find_margin,
     find_offsets,
     measure_targets,
-    predict_codes,
     sample_rows,
     warn_rows,
+    warn_targets,
 )
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernel.options import refuse_unread
 from osvm.kernels import Kernel
 from osvm.kernels import from_config as kernel_from_config
-from osvm.taxonomy import Taxonomy
 
 Array = npt.NDArray[Any]
 OFFSET_ROWS = 5000  # that the offset is read off at most
@@ -67,12 +67,16 @@ class _Plan:
     loss: LossSpec
     eta_intercept: float  # the first step size of the intercept
     average: bool
-    set_offset: bool  # at the end of a fit, if there are rows enough
+    set_offset: bool  # at the end of a fit
     label_kernel: Array | None = None
 
-    def sets_offset(self, budget: int, n_rows: int) -> bool:
-        """Whether `fit` does: most rows must be outside of the buffer, not fitted closely."""
-        return self.set_offset and 0 < 2 * budget <= n_rows
+    def reads_offset(self, budget: int, n_rows: int) -> bool:
+        """Whether off the rows of `fit`, which must not be fitted closely.
+
+        Most are outside of the buffer, or they are so many that each can move f but little (by
+        1/(reg n)) and that a trial on some of them has scores of another size.
+        """
+        return self.set_offset and (0 < 2 * budget <= n_rows or n_rows > choice.FEW)
 
 
 _NAMES = (
@@ -93,10 +97,10 @@ class BufferSolver:
         n = batch.source.n_rows
         if machine is not None:
             plan, machine = self._plan_for(model, batch, copy_machine(machine))
-            if plan.set_offset:
-                machine.state.intercept[:] = 0.0  # it is set anew at the end
+            offsets: Array | float = machine.state.intercept.copy()
         else:
-            plan, machine = self._begin(model, batch, n, self._choose(model, batch))
+            setting, offsets = self._choose(model, batch)
+            plan, machine = self._begin(model, batch, n, setting)
         if machine.kernel.name == "precomputed":
             _check_square(batch.source)
         state = machine.state
@@ -105,11 +109,14 @@ class BufferSolver:
         if plan.nu is not None and batch.task == "novelty":
             scores = state.decision(batch.source)[:, 0]
             state.epsilon = find_margin(scores, batch.weights, plan.nu.nu)
-        elif plan.sets_offset(state.budget, n):
+        elif plan.reads_offset(state.budget, n):
             sample = batch if n <= OFFSET_ROWS else batch.take(sample_rows(n, OFFSET_ROWS))
+            state.intercept[:] = 0.0
             scores = state.decision(sample.source)
             assert sample.labels is not None
-            state.intercept[:] += find_offsets(scores, sample.labels, sample.weights)
+            state.intercept[:] = find_offsets(scores, sample.labels, sample.weights)
+        elif plan.set_offset:
+            state.intercept[:] = offsets
         if progress is not None:
             progress.finish()
         return machine
@@ -118,6 +125,9 @@ class BufferSolver:
         n = batch.source.n_rows
         if machine is None:
             plan, machine = self._begin(model, batch, None)
+            if batch.targets is not None and np.isfinite(plan.loss_part.slope_bound):
+                step = plan.loss_part.slope_bound * machine.state.eta
+                warn_targets(batch.targets, float(step))
             backup = None
         else:
             plan, grown = self._plan_for(model, batch, machine)
@@ -139,35 +149,42 @@ class BufferSolver:
             progress.finish()
         return machine
 
-    def _choose(self, model: Any, batch: Batch) -> choice.Setting:
-        """gamma in units of "scale", and reg: by errors on held-out rows if gamma is None."""
-        n = batch.source.n_rows
-        is_free = batch.task == "classify" and model.gamma is None and model.kernel == "rbf"
-        if not is_free or n < choice.FEWEST:
-            return choice.SETTINGS[0]
-        kernel = model._kernel_part().resolve(batch.X)
-        parts = choice.split_rows(n)
-        splits = [tuple(map(batch.take, part)) for part in parts]
-        share = choice.class_shares(batch, np.concatenate([judged for _, judged in parts]))
+    def _choose(self, model: Any, batch: Batch) -> tuple[choice.Setting, Array | float]:
+        """gamma in units of "scale", and reg: by errors on held-out rows if gamma is None.
+
+        And the offsets that those rows tell, for a fit that keeps most of its rows: their own
+        scores are fitted closely.
+        """
+        n, kernel = batch.source.n_rows, model._kernel_part()
+        usual = choice.SETTINGS[0]
+        if batch.task != "classify" or kernel.name != "rbf" or n < choice.FEWEST:
+            return usual, 0.0
+        is_free = model.gamma is None and model.kernel == "rbf"
+        plan, budget = _resolve(model, batch, n), _budget(model)
+        is_read = plan.reads_offset(budget, n)
+        if not is_free and (is_read or not plan.set_offset):
+            return usual, 0.0
+        kernel = kernel.resolve(batch.X)
+        trials = choice.Trials(batch)
+        found: dict[choice.Setting, Array | float] = {}
 
         def errors_of(setting: choice.Setting) -> Array:
-            found = []
-            for learnt, judged in splits:
+            scores = []
+            for learnt, judged in trials.splits:
                 plan, machine = self._begin(model, learnt, n, setting, kernel)
                 generator = np.random.default_rng(0)
                 self._run_epochs(machine, plan, learnt, choice.EPOCHS, generator, None)
-                scores = machine.state.decision(judged.source)
-                assert judged.labels is not None
-                if plan.sets_offset(machine.state.budget, n):
-                    scores = scores + find_offsets(scores, judged.labels, judged.weights)
-                weights = 1.0 if judged.weights is None else judged.weights
-                wrong = predict_codes(scores) != judged.labels
-                found.append(wrong * weights * share[judged.labels])
-            return np.concatenate(found)
+                scores.append(machine.state.decision(judged.source))
+            errors, found[setting] = trials.judge(scores, plan.set_offset, is_read)
+            return errors
 
         is_fixed = model.reg is not None or model.C is not None or model.nu is not None
         settings = [(gamma, None if is_fixed else reg) for gamma, reg in choice.SETTINGS]
-        return choice.choose(settings, errors_of)
+        if not is_free:
+            errors_of(usual)
+            return usual, found[usual]
+        best = choice.choose(settings, errors_of)
+        return best, found[best]
 
     def _run_epochs(
         self,
@@ -244,7 +261,7 @@ class BufferSolver:
         middle, unit = measure_targets(batch, n_rows)
         width, reg = setting
         plan = _resolve(model, batch, n_rows, reg, unit)
-        budget = check_integer("budget", model.budget, 1, none=True)
+        budget = _budget(model)
         eviction = check_choice("eviction", model.eviction, EVICTIONS)
         kernel = model._kernel_part()
         source = batch.source
@@ -266,7 +283,7 @@ class BufferSolver:
             _count_outputs(plan, batch),
             float64=batch.X.dtype != np.float32,
             sparse=source.sparse,
-            budget=-1 if budget is None else budget,
+            budget=budget,
             eviction=eviction,
             trace=plan.schedule.name == "smd",
             label_kernel=plan.label_kernel,
@@ -322,7 +339,7 @@ class BufferSolver:
             raise ValueError(f"{outputs!r:.60} outputs for {n_classes} classes")
         label_kernel = None
         if "label_kernel" not in scalars:  # the first files of format 1
-            label_kernel = None if index is None else _label_kernel(model, index, outputs)
+            label_kernel = None if index is None else label_kernel_of(model, index, outputs)
         elif scalars.pop("label_kernel"):
             label_kernel = arrays.pop("label_kernel")
             shape = (outputs, outputs)
@@ -383,8 +400,14 @@ def _resolve(
         set_offset=unset and nu is None and not says_more,
     )
     if batch.index is not None:
-        plan.label_kernel = _label_kernel(model, batch.index, _count_outputs(plan, batch))
+        plan.label_kernel = label_kernel_of(model, batch.index, _count_outputs(plan, batch))
     return plan
+
+
+def _budget(model: Any) -> int:
+    """Rows in the expansion at most; -1 for no bound."""
+    budget = check_integer("budget", model.budget, 1, none=True)
+    return -1 if budget is None else budget
 
 
 def _average(model: Any, schedule: schedules.Schedule) -> bool:
@@ -432,7 +455,7 @@ def _t0(eta0: float, reg: float) -> float:
 def _loss_spec(model: Any, part: Any, batch: Batch) -> LossSpec:
     """The compiled loss; distances between the classes known for "graph_hinge"."""
     if part.needs_distances and batch.index is not None:
-        return part.spec(_taxonomy(model, part).distances(batch.index.classes.tolist()))
+        return part.spec(find_taxonomy(model, part).distances(batch.index.classes.tolist()))
     return part.spec()
 
 
@@ -466,43 +489,6 @@ def _nu_trick(nu: Any, schedule: schedules.Schedule) -> losses.NuTrick | None:
     return nu
 
 
-def _taxonomy(model: Any, part: Any) -> Taxonomy:
-    taxonomy = getattr(part, "taxonomy", None) or getattr(model, "taxonomy", None)
-    if not isinstance(taxonomy, Taxonomy):
-        raise ValueError(
-            "this needs taxonomy=..., an object from osvm.taxonomy, e.g. "
-            f"osvm.taxonomy.from_paths(labels); got {taxonomy!r}"
-        )
-    return taxonomy
-
-
-def _label_kernel(model: Any, index: LabelIndex, outputs: int) -> Array | None:
-    """The matrix between the outputs, or None for delta."""
-    given = getattr(model, "label_kernel", None)
-    if given is None or (isinstance(given, str) and given == "delta"):
-        return None
-    if outputs != len(index):
-        raise ValueError(
-            "label_kernel needs an output for each class: use a multi-output loss, e.g. "
-            "loss='multiclass_hinge'"
-        )
-    if isinstance(given, str):
-        check_choice("label_kernel", given, ["delta", "taxonomy"])
-        part = losses.get(model.loss)
-        return _taxonomy(model, part).kernel(index.classes.tolist())
-    try:
-        matrix = np.array(given, dtype=np.float64, ndmin=2)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"label_kernel must be a matrix of numbers, got {given!r:.60}") from None
-    if matrix.shape != (outputs, outputs):
-        raise ValueError(f"label_kernel has shape {matrix.shape}, but there are {outputs} classes")
-    if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
-        raise ValueError("label_kernel must be finite and symmetric")
-    if np.linalg.eigvalsh(matrix)[0] < -1e-8 * max(1.0, np.abs(matrix).max()):
-        raise ValueError("label_kernel must be positive semi-definite")
-    return matrix
-
-
 def _count_outputs(plan: _Plan, batch: Batch) -> int:
     n = 1 if batch.index is None else len(batch.index)
     return n if plan.multi or n > 2 else 1
@@ -511,8 +497,7 @@ def _count_outputs(plan: _Plan, batch: Batch) -> int:
 def _check_unchanged(model: Any, plan: _Plan, machine: BufferMachine) -> None:
     """Parameters that a running machine cannot change."""
     state = machine.state
-    budget = check_integer("budget", model.budget, 1, none=True)
-    if (-1 if budget is None else budget) != state.budget or model.eviction != state.eviction:
+    if _budget(model) != state.budget or model.eviction != state.eviction:
         raise ValueError("budget and eviction are fixed once learning has begun; use fit")
     if (plan.schedule.name == "smd") != state.trace:
         raise ValueError("schedule='smd' cannot be swapped with others in mid-stream; use fit")
