@@ -21,6 +21,7 @@ from asv_bench.common import ROWS, interleaved, ratio, rcv1_like
 from asv_bench.report import Report, make_parser
 from osvm import MultilabelClassifier
 from osvm._input.label_sets import LabelSets
+from osvm.linear.label_models import fit_apart
 
 REG = 1e-4
 BLOCK = 1000
@@ -74,7 +75,8 @@ def jobs(
         sets = LabelSets.of(Y, X.shape[0])
         member = sets.membership(sets.flat, n_labels)
         model = MultilabelClassifier(**options)
-        model._keep_models(None, model._fit_apart(X, member, None))
+        models = fit_apart(model._new_inner, model.get_params(deep=False), X, member, None)
+        model._keep_models(models, is_joined=False)
         model.t_, model.n_features_in_ = X.shape
         found["one by one"] = model
 

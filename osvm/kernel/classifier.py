@@ -49,9 +49,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     gamma : float, "scale", "auto" or None, default None
         "scale" is 1/(d var(X)), read off the data of the first call: give a number when
         streaming.  None is "scale", but with the kernel "rbf" `fit` of 60 rows or more learns
-        some rows with "scale", with four times that, with a quarter of it and `reg` 1e-3, and
-        with a sixteenth, which is nearly linear, and takes what makes the fewest errors on other
-        rows; a `reg` or `C` given stays.  `gamma_` and `reg_` tell what was taken.
+        some rows with "scale", with four times that, and with a quarter of it and `reg` 1e-3,
+        and takes what makes the fewest errors on other rows; a `reg` or `C` given stays.
+        `gamma_` and `reg_` tell what was taken.
     degree : int, default 3
     coef0 : float, default 0.0
     budget : int or None, default 512

@@ -32,7 +32,7 @@ __all__ = ["EPOCHS", "FEW", "FEWEST", "SETTINGS", "Trials", "choose", "class_sha
 Array = npt.NDArray[Any]
 Setting = tuple[float, float | None]
 # gamma in units of "scale", and reg (None: its default)
-SETTINGS: tuple[Setting, ...] = ((1.0, None), (4.0, None), (0.25, 1e-3), (0.0625, None))
+SETTINGS: tuple[Setting, ...] = ((1.0, None), (4.0, None), (0.25, 1e-3))
 FEWEST = 60  # rows: below, errors tell nothing
 FEW = 2400  # rows: up to here each is judged once, by what two thirds have taught
 LEARNT, JUDGED = 1600, 2400  # of more rows, at most
