@@ -63,6 +63,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     _platt: Platt | None = None
     _scaling: Scaling | None = None
     _visits: np.random.Generator
+    _n_siblings = 0  # models of the `MultilabelClassifier` of which this is one
     history_: dict[str, Array]
 
     def _keep(self, params: dict[str, Any]) -> None:
@@ -201,6 +202,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             raise interrupt
         if epochs is not None:
             epochs.close()
+        if self._n_siblings:  # whose owner warns of all
+            return
         if not (source.sparse or centers):
             warn_of_columns(data.X, plan, stacklevel=3)
         self._warn(learner, plan, data, before, figures)
@@ -283,7 +286,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     ) -> None:
         """Learn one block of a stream in the order of its rows; all of it or nothing."""
         n = data.X.n_rows
-        if n > 1 and learner.seen == 0 and not data.X.sparse:
+        if n > 1 and learner.seen == 0 and not (self._n_siblings or data.X.sparse):
             warn_if_off_center(data.X, stacklevel=5)
         if learner.seen == 0 and plan.error_kind == "absolute":
             _begin_sizes(learner, plan, data.X)

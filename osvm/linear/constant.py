@@ -8,11 +8,13 @@ it nearly always; otherwise some thousand rows are scored.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from osvm._input.label_sets import membership_column
 from osvm._input.scan import may_be_far
 from osvm.exceptions import ConvergenceWarning
 from osvm.linear.examples import column_moments
@@ -91,6 +93,24 @@ def warn_if_constant(
     X, _ = take(data.X, rows, renumber=False)
     scores = np.empty((X.n_rows, learner.weights.n_out))
     learner.decide(X, scores, plan.average_from >= 0)
+    figures = _no_better(plan, targets, scores, weight)
+    if figures is None:
+        return
+    what, found, constant = figures
+    warnings.warn(
+        f"the model is no better on its training rows than a constant answer ({what} "
+        f"{found:.3g}, of the constant {constant:.3g}): if the features say anything about the "
+        "targets, scale them (unit norm for text, unit variance for measurements), lower reg, "
+        "or raise epochs",
+        ConvergenceWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def _no_better(
+    plan: Plan, targets: Array, scores: Array, weight: Array | None
+) -> tuple[str, float, float] | None:
+    """Figures of scores that are no better than the best constant: of what, theirs, its own."""
     if isinstance(plan.schedule, Auto) and scores.shape[1] == 1:
         # who looks for a rare class errs more on the other one: by what it costs to miss it
         rare = rare_rows(targets, weight)
@@ -99,15 +119,41 @@ def warn_if_constant(
             costs = costs if weight is None else costs * weight
             better, _ = _compare(plan, targets, scores, costs)
             if better:
-                return
-    better, (what, found, constant) = _compare(plan, targets, scores, weight)
-    if better or max(found, constant) <= _nearly_none(plan, targets, weight):
+                return None
+    better, figures = _compare(plan, targets, scores, weight)
+    if better or max(figures[1:]) <= _nearly_none(plan, targets, weight):
+        return None
+    return figures
+
+
+def warn_of_labels(
+    plan: Plan,
+    names: list[Any],
+    member: Any,
+    scores_of: Callable[[Array], Array],
+    sample_weight: Any,
+    stacklevel: int,
+) -> None:
+    """Warn of labels whose models are no better on their rows than one answer for all.
+
+    `member` is rows by labels, `scores_of` gives the scores of rows by their numbers.
+    """
+    rows = some_rows(member.shape[0], _SCORED_ROWS)
+    scores, member = scores_of(rows), member[rows]
+    weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)[rows]
+    bad = []
+    for k in range(len(names)):
+        targets = np.where(membership_column(member, k), 1.0, -1.0)
+        varies = targets.min() < targets.max()
+        if varies and _no_better(plan, targets, scores[:, k : k + 1], weight) is not None:
+            bad.append(repr(names[k]))
+    if not bad:
         return
+    some = ", ".join(bad[:3]) + (", ..." if len(bad) > 3 else "")
     warnings.warn(
-        f"the model is no better on its training rows than a constant answer ({what} "
-        f"{found:.3g}, of the constant {constant:.3g}): if the features say anything about the "
-        "targets, scale them (unit norm for text, unit variance for measurements), lower reg, "
-        "or raise epochs",
+        f"{len(bad)} of {len(names)} labels ({some}) are predicted no better on the training "
+        "rows than by one answer for all rows: if the features say anything about them, scale "
+        "them (unit norm for text, unit variance for measurements), lower reg, or raise epochs",
         ConvergenceWarning,
         stacklevel=stacklevel + 1,
     )
