@@ -143,6 +143,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     """
 
     _task = "classify"
+    _one_target = "label"
     _loss_tasks = ("binary", "multiclass")
     _chooses_gamma = True
 
@@ -196,6 +197,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         self.verbose = verbose
         self.record = record
         self.average = average
+        self._join_river()
 
     # ---------------------------------------------------------------- learning
 

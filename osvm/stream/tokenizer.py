@@ -284,7 +284,7 @@ class HashingTokenizer(BaseEstimator):
     def columns_of(self, features: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Column numbers and values of one example of named features."""
         self._check_counted()
-        for name in features:
+        for name in () if set(map(type, features)) <= {str} else features:
             if not isinstance(name, str):
                 raise TypeError(
                     f"a feature is named {name!r}: features of one example are column numbers, "
