@@ -320,6 +320,18 @@ class HashingTokenizer(BaseEstimator):
         """The first term that each column was counted for; None where none was kept."""
         return [self.hasher.term(column) for column in columns]
 
+    def signed_terms(self, columns: Iterable[int]) -> list[tuple[str | None, int]]:
+        """The term of each column as `terms` gives it, and its sign in the column.
+
+        The weight of a term is its sign times that of the column.  The sign of a term that was
+        cut is not known: it counts as one that was not kept.
+        """
+        found: list[tuple[str | None, int]] = []
+        for column, term in [(int(j), self.hasher.term(j)) for j in columns]:
+            at, sign = (None, 1) if term is None else self.hasher.column(term)
+            found.append((term, sign) if at == column else (None, 1))
+        return found
+
     # ------------------------------------------------------------------- state
 
     def merge(
