@@ -25,7 +25,7 @@ from osvm.linear.constant import warn_if_constant, warn_if_off_center, warn_of_c
 from osvm.linear.few_rows import are_few, solve_few, take_solution
 from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
-from osvm.linear.one_example import OneExample
+from osvm.linear.one_example import QuickOneExample
 from osvm.linear.plan import Plan, is_chosen, resolve_epochs
 from osvm.linear.scaling import ScaledRows, Scaling, common_size, decide, scaled
 from osvm.linear.scores import Platt, score_csr
@@ -49,7 +49,7 @@ _CSR = (sp.csr_matrix, sp.csr_array)
 _ndarray = np.ndarray
 
 
-class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator):
+class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstimator):
     """Base of the linear estimators; see `osvm.linear`."""
 
     # Set by each class: the tasks of the losses it accepts and how errors are counted.
