@@ -43,6 +43,7 @@ from osvm.linear.label_models import (
     label_weights,
     learn_apart,
 )
+from osvm.linear.one_set import OneSet
 from osvm.linear.plan import EPOCHS, one_setting, resolve_plan
 from osvm.linear.scaling import Scaling, scaled
 from osvm.linear.state import PlanParams
@@ -59,7 +60,7 @@ def _has_probabilities(model: MultilabelClassifier) -> bool:
     return True
 
 
-class MultilabelClassifier(ClassifierMixin, PlanParams, OnlineEstimator):
+class MultilabelClassifier(ClassifierMixin, PlanParams, OneSet, OnlineEstimator):
     """Linear classifier of rows that carry any number of labels.
 
     Parameters
