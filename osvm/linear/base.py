@@ -95,13 +95,12 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         if fresh and self.scale is None:
             return source, X
         if fresh:
-            scaling = Scaling.of(self.scale, source, self._may_center(source))
+            scaling = Scaling.of(self.scale, source, self._may_center())
         return scaled(source, scaling, fresh), X
 
-    def _may_center(self, source: Any) -> bool:
+    def _may_center(self) -> bool:
         """Whether an offset can make up for columns that are centered."""
-        free = self.fit_intercept is True and not self.normalize and self._error_kind != "novel"
-        return free and not source.sparse
+        return self.fit_intercept is True and not self.normalize and self._error_kind != "novel"
 
     @staticmethod
     def _weight_dtype(X: Any) -> Any:
@@ -201,7 +200,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             raise interrupt
         if epochs is not None:
             epochs.close()
-        if not (source.sparse or centers):
+        if not centers:
             warn_of_columns(data.X, plan, stacklevel=3)
         self._warn(learner, plan, data, before, figures)
 
@@ -224,7 +223,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         source, numbers = data.X, not isinstance(plan.schedule, Auto)
         may_be_few = self._may_be_solved(plan)
         few = may_be_few and are_few(source, numbers)
-        centers = not source.sparse and self.scale is None and self._may_center(source)
+        centers = self.scale is None and self._may_center()
         centers = centers and (not numbers or is_chosen(plan))
         if centers and (moved := Scaling.around_zero(source, few)) is not None:
             data = replace(data, X=scaled(source, moved, fresh=True))
@@ -283,7 +282,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     ) -> None:
         """Learn one block of a stream in the order of its rows; all of it or nothing."""
         n = data.X.n_rows
-        if n > 1 and learner.seen == 0 and not data.X.sparse:
+        if n > 1 and learner.seen == 0:
             warn_if_off_center(data.X, stacklevel=5)
         if learner.seen == 0 and plan.error_kind == "absolute":
             _begin_sizes(learner, plan, data.X)
