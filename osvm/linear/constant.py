@@ -21,7 +21,7 @@ from osvm.linear.examples import column_moments
 from osvm.linear.first_step import rare_rows, some_rows
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
-from osvm.linear.scaling import ScaledRows, far_columns, take
+from osvm.linear.scaling import OFF_CENTER, VARIES, ScaledRows, far_columns, take
 from osvm.linear.training import Examples
 from osvm.schedules import MOST_COST, Adaptive, Auto, CoinBetting
 
@@ -37,8 +37,6 @@ _PERFECT = 1e-6
 _FAR, _FEWEST_TARGETS = 1000.0, 20
 # How many times the smallest column the largest one may be, by so many rows.
 _UNEQUAL, _SIZED_ROWS = 1000.0, 64
-# How many deviations the mean of a column may be.
-_OFF_CENTER = 30.0
 
 
 def _compare(
@@ -186,7 +184,7 @@ def warn_if_far(targets: Array, stacklevel: int) -> None:
 
 
 def warn_of_columns(X: Any, plan: Plan, stacklevel: int) -> None:
-    """Warn of dense columns of very different size or far from 0."""
+    """Warn of columns of very different size (dense ones) or far from 0."""
     warn_if_unequal(X, plan, stacklevel + 1)
     warn_if_off_center(X, stacklevel + 1)
 
@@ -211,10 +209,12 @@ def warn_if_unequal(X: Any, plan: Plan, stacklevel: int) -> None:
 
 
 def warn_if_off_center(X: Any, stacklevel: int) -> None:
-    """Warn of dense columns that hardly differ from their mean, where it is not subtracted."""
+    """Warn of columns that hardly differ from their mean, where it is not subtracted."""
     if isinstance(X, ScaledRows) and X.scaling.center is not None:
         return
-    columns, _, mean, deviation = far_columns(X, _OFF_CENTER)
+    columns, _, mean, deviation = far_columns(X, OFF_CENTER)
+    varies = deviation > VARIES * np.abs(mean)  # a constant has nothing to say
+    columns, mean, deviation = columns[varies], mean[varies], deviation[varies]
     if not len(columns):
         return
     k = int((np.abs(mean) / deviation).argmax())

@@ -211,7 +211,7 @@ epochs, tol, shuffle, random_state, probability
                 self.t_ = source.n_rows * self.n_iter_
             one: Any = joined or models[0]
             plan, moved = (one.plans[0], one.scaling) if joined else (one._plan, one._scaling)
-            if moved is None and not source.sparse:
+            if moved is None:
                 warn_of_columns(source, plan, stacklevel=2)
             scores_of = lambda some: self.decision_function(rows[some])  # noqa: E731
             warn_of_labels(plan, self.classes_.tolist(), member, scores_of, sample_weight, 2)
@@ -338,7 +338,7 @@ epochs, tol, shuffle, random_state, probability
         else:
             models = list(self._label_models()) if "t_" in known else []
             member = sets.membership(codes, len(index))
-            if not models and not source.sparse:
+            if not models:
                 warn_if_off_center(source, stacklevel=4)
             learn_apart(models, self._stream_inner(source, len(index)), rows, member, weight)
         self._set_features(X, source)
