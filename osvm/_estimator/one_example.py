@@ -182,9 +182,10 @@ class OneExample:
 
     def _one_y(self, y: Any) -> Any:
         """The targets of a matrix of one row."""
-        if np.ndim(y):
-            raise ValueError(f"y must be one target, got an array of shape {np.shape(y)}")
-        return np.array([y])
+        targets = np.array([y])
+        if targets.ndim != 1:
+            raise ValueError(f"y must be one target, got an array of shape {targets.shape[1:]}")
+        return targets
 
     def _row_to_predict(self, x: Any, values: Any) -> Any:
         self._check_fitted()  # type: ignore[attr-defined]

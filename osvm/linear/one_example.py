@@ -30,7 +30,10 @@ class QuickOneExample(OneExample):
     ) -> Any:
         if y is NOT_GIVEN:
             values, y = self._arguments(x, values)
-        if one_row.learn(self, x, values, y):
+        if values is None and type(x) is _ndarray:
+            if x.ndim == 1 and one_row.learn_dense(self, x[None], y):
+                return self
+        elif one_row.learn(self, x, values, y):
             return self
         return super().learn_one(x, values, y, n_features=n_features)
 

@@ -280,6 +280,31 @@ def test_river_evaluates_kernel_models(kind):
 # ----------------------------------------------------------------------------- threads
 
 
+def test_threads_that_predict_sparse_rows_get_the_scores_of_one():
+    rng = np.random.default_rng(3)
+    X = sp.random_array((300, 5000), density=0.004, format="csr", rng=rng)
+    model = osvm.KernelClassifier(gamma=0.1, budget=64).partial_fit(X, rng.integers(3, size=300))
+    together = model.decision_function(X)
+    alone = [model.decision_function(X[k : k + 1]) for k in range(300)]
+    np.testing.assert_allclose(np.vstack(alone), together, rtol=1e-10, atol=1e-12)
+    failed = []
+
+    def predict(rows):
+        for _ in range(5):
+            for k in rows:
+                if not np.array_equal(model.decision_function(X[k : k + 1]), alone[k]):
+                    failed.append(k)
+            if not np.array_equal(model.decision_function(X), together):
+                failed.append("all")
+
+    threads = [threading.Thread(target=predict, args=(range(k, 300, 17),)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
 @pytest.mark.parametrize("kind", ["classes", "numbers", "novelty"])
 def test_examples_of_several_threads_add_up(kind):
     rows = make_rows(40)
