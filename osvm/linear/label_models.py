@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from osvm._input.label_sets import membership_column
 from osvm._input.labels import LabelIndex, RunningBalance, resolve_class_weight
 from osvm._input.rows import RowSource
 from osvm._input.validate import check_scores
 from osvm.linear import options
+from osvm.linear.adaptive_state import AdaptiveLearner
 from osvm.linear.classifier import LinearClassifier
 from osvm.linear.columns import LabelBlock
 from osvm.linear.first_step import Sample, first_step_trials, trial_plan, with_intercept_step
@@ -461,15 +463,40 @@ def learn_apart(
     for _ in range(member.shape[1] - len(models)):
         models.append(new_model())
         models[-1]._scaling = scaling
-    before: list[tuple[LinearClassifier, Any]] = []
+    columns = np.unique(rows.indices) if sp.issparse(rows) else None
+    undo: list[Callable[[], None]] = []
     try:
         for k, model in enumerate(models):
             if "t_" in model.__dict__:
-                before.append((model, model._get_state()))
+                undo.append(_way_back(model, columns))
             options = {} if "t_" in model.__dict__ else {"classes": [0, 1]}
             y = membership_column(member, k)
             model.partial_fit(rows, y, sample_weight=sample_weight, **options)
     except BaseException:
-        for model, state in before:
-            model._set_state(*state)
+        for go_back in undo:
+            go_back()
         raise
+
+
+def _way_back(model: LinearClassifier, columns: Array | None) -> Callable[[], None]:
+    """What undoes learning rows that store these columns (None: any).
+
+    Adaptive steps change no other columns, so that one short row costs no copy of the weights.
+    """
+    learner = model._learner
+    if columns is None or model._scaling is not None or not isinstance(learner, AdaptiveLearner):
+        state = model._get_state()
+        return lambda: model._set_state(*state)
+    scalars, arrays = learner.get_state(copy=False)
+    # Where settings are dropped on the way, this array stays as it was but for the columns.
+    cells = arrays.pop("cells")
+    stored, attributes = cells[columns], dict(model.__dict__)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+
+    def go_back() -> None:
+        cells[columns] = stored
+        learner.set_state(scalars, arrays | {"cells": cells})
+        model.__dict__.clear()
+        model.__dict__.update(attributes)
+
+    return go_back

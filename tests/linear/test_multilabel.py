@@ -448,3 +448,45 @@ def test_many_labels_of_many_columns_share_the_memory(monkeypatch):
     wide = osvm.MultilabelClassifier().partial_fit(rows, [("a",)] * 40, classes=["a"])
     wide.partial_fit(rows, [tuple(map(str, range(30)))] * 40)
     assert all(one._learner.alive.bit_count() == 1 for one in wide._models)
+
+
+@pytest.mark.parametrize("kind", [csr_array, np.asarray], ids=["sparse", "dense"])
+@pytest.mark.parametrize("params", [{}, {"schedule": "adaptive"}, {"schedule": "smd"}], ids=str)
+@pytest.mark.parametrize("start", [0, 30, 4400])
+@pytest.mark.parametrize("length", [1, 600])
+def test_an_error_at_a_later_label_undoes_the_earlier_ones(
+    monkeypatch, kind, params, start, length
+):
+    """In one short row, and where settings of the schedule are dropped on the way."""
+    rng = np.random.default_rng(2)
+    rows = np.where(rng.random((5100, 40)) < 0.1, rng.normal(size=(5100, 40)), 0.0)
+    sets = (rows @ rng.normal(size=(40, 4)) > 0.3).astype(int)
+    model = osvm.MultilabelClassifier(random_state=0, **params)
+    if start:
+        model.partial_fit(kind(rows[:start]), sets[:start])
+    before = model.to_bytes() if start else None
+    known = model._models[:] if start else []
+    learn, calls = osvm.LinearClassifier.partial_fit, []
+
+    def fails_at_the_fourth(self, *args, **options):
+        calls.append(self)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return learn(self, *args, **options)
+
+    block = slice(start, start + length)
+    with monkeypatch.context() as patch:
+        patch.setattr(osvm.LinearClassifier, "partial_fit", fails_at_the_fourth)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(kind(rows[block]), sets[block])
+    assert len(calls) == 4
+    if not start:
+        assert not hasattr(model, "t_")
+        return
+    assert model.to_bytes() == before
+    assert model._models == known
+    again = osvm.from_bytes(before)
+    for one in (model, again):
+        one.partial_fit(kind(rows[block]), sets[block])
+        one.learn_one({3: 1.0}, [1, 2])
+    assert model.to_bytes() == again.to_bytes()
