@@ -28,6 +28,7 @@ from osvm.core.expansion cimport (
     expansion_score, expansion_shrink, expansion_trace_insert, expansion_trace_score,
     expansion_trace_shrink,
 )
+from osvm.kernel.buffer.cut cimport CUT_SIZE, Cut, cut_judge
 from osvm.kernel.buffer.share cimport SHARE_SIZE, Share, share_follow, share_judge
 from osvm.kernel.buffer.state cimport KernelState
 from osvm.kernel.buffer.targets cimport TARGETS_SIZE, Targets, targets_unit
@@ -87,6 +88,7 @@ cdef struct Learner:
     Targets *targets        # of a stream, whose spread is the unit of the steps, or NULL
     double slope
     bint curved
+    Cut *cut                # of two classes in a stream, or NULL
     double average_from
     # one entry per example, or NULL
     double *h_eta
@@ -339,6 +341,10 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         for k in range(K):
             l.b_mean[k] += rho * (l.b[k] - l.b_mean[k])
         l.b_mean[K] += rho * (l.epsilon - l.b_mean[K])
+    if l.cut != NULL:
+        l.b[0] = cut_judge(l.cut, z[0] if buf.mean_scores else f[0], label == 1, weight)
+        if buf.average:
+            l.b_mean[0] = l.b[0]
     if l.share != NULL:
         share_judge(l.share, z[0] if buf.mean_scores else f[0], weight, l.nu)
         follow_share(l, buf, dec, rho, any_xi)
@@ -486,13 +492,15 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     l.epsilon, l.eta_epsilon, l.z_epsilon = state.epsilon, state.eta_epsilon, state.z_epsilon
     l.b, l.eta_b, l.z_b, l.work = state.b, state.eta_b, state.z_b, buf.work + 8 * buf.f.n_out
     l.b_mean, l.average_from = state.b_mean, state.average_from
-    l.share, l.targets, l.slope, l.curved = NULL, NULL, slope, curved
+    l.share, l.targets, l.cut, l.slope, l.curved = NULL, NULL, NULL, slope, curved
     if state.running is not None:
         if len(state.running) == TARGETS_SIZE and slope > 0.0 and not l.smd:
             l.targets = <Targets *> state.running_
         elif len(state.running) == SHARE_SIZE and l.nu_trick and l.task == TASK_NOVELTY:
             l.share = <Share *> state.running_
-    state.set_mean_scores(l.share != NULL and buf.average)
+        elif len(state.running) == CUT_SIZE and aside and l.task == TASK_CLASSIFY:
+            l.cut = <Cut *> state.running_
+    state.set_mean_scores((l.share != NULL or l.cut != NULL) and buf.average)
     l.h_eta = l.h_loss = l.h_error = l.h_epsilon = l.h_prediction = NULL
     l.h_support = NULL
     if history is not None and stop > start:

@@ -28,6 +28,7 @@ __all__ = ["merge_machines"]
 Array = npt.NDArray[Any]
 State = tuple[dict[str, Any], dict[str, Array]]
 TARGETS_SIZE = 3  # numbers that a regression follows (targets.pxd)
+CUT_SIZE, SIDE = 17, 9  # numbers that two classes follow (cut.pxd)
 _MEANS = ("eta", "epsilon", "eta_epsilon", "z_epsilon")
 _SUMS = ("t", "errors", "loss_sum")
 _PER_ROW = ("sq", "k_self", "ids", "start", "length")
@@ -89,8 +90,10 @@ def merge_machines(
             c * np.append(state[1]["means"][:-1] @ T, state[1]["means"][-1])
             for c, state, T in zip(shares, states, transfers)
         )
-    if first.state.running is not None:
+    if all(_is_followed(machine, first, alpha.shape[1]) for machine in machines):
         arrays["running"] = _merged_running(states, shares, base)
+    else:
+        arrays.pop("running", None)
     n = len(alpha)
     scalars |= {"a": 1.0, "p": 0.0, "q": 1.0, "sq_f": 0.0, "pi": 0.0, "n": n, "head": 0}
     scalars |= {"births": n, "n_victims": 0, "n_outputs": alpha.shape[1]}
@@ -116,7 +119,8 @@ def _check_alike(first: BufferMachine, machine: BufferMachine, number: int) -> N
     for name in ("float64", "sparse", "trace", "average", "budget", "eviction"):
         if getattr(machine.state, name) != getattr(first.state, name):
             raise ValueError(f"part {number} differs from part 0 in how it keeps rows ({name})")
-    if (machine.state.running is None) != (first.state.running is None):
+    sizes = {0 if m.state.running is None else len(m.state.running) for m in (first, machine)}
+    if len(sizes) > 1 and max(sizes) < CUT_SIZE:
         raise ValueError(
             f"part {number} differs from part 0 in what it follows of a stream: one of them was "
             "fitted, or made by a former version"
@@ -130,6 +134,14 @@ def _check_alike(first: BufferMachine, machine: BufferMachine, number: int) -> N
         raise ValueError(f"part {number} has reg={machine.reg!r}, part 0 {first.reg!r}")
 
 
+def _is_followed(machine: BufferMachine, first: BufferMachine, n_outputs: int) -> bool:
+    """Whether the merged machine can follow its stream; else the offset of classes stays."""
+    mine, running = machine.state.running, first.state.running
+    if mine is None or running is None or len(mine) < CUT_SIZE:
+        return mine is not None
+    return n_outputs == 1 and mine[SIDE] == running[SIDE]
+
+
 def _merged_running(states: list[State], shares: Array, base: BufferMachine | None) -> Array:
     """What the parts have followed of their streams; the rows that they have seen add up.
 
@@ -139,7 +151,8 @@ def _merged_running(states: list[State], shares: Array, base: BufferMachine | No
     start = 0.0 if base is None or base.state.running is None else base.state.running
     merged, total = shares @ parts, start + (parts - start).sum(axis=0)
     if len(merged) > TARGETS_SIZE:
-        merged[5:7] = total[5:7]  # rows and their weight
+        for which in (slice(5, 7), slice(10, 11)):  # rows and weights
+            merged[which] = total[which]
         return merged
     weight, mean, squares = parts.T
     variance = shares @ (squares / np.maximum(weight, 1e-300) + np.square(mean - merged[1]))

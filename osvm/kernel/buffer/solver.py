@@ -136,7 +136,9 @@ class BufferSolver:
             if plan.slope and plan.schedule.name == "smd":  # its steps have their own size
                 warn_targets(batch.targets, plan.slope * machine.state.eta)
             elif plan.slope:
-                machine.state.follow()
+                machine.state.follow("targets")
+            elif plan.set_offset and machine.n_outputs == 1:
+                machine.state.follow("classes")
             backup = None
         else:
             plan, grown = self._plan_for(model, batch, machine)
@@ -215,7 +217,7 @@ class BufferSolver:
         """Passes over a training set, in a new order each with a generator."""
         n, state = batch.source.n_rows, machine.state
         state.begin_fit(n, machine.kernel.name == "precomputed")
-        state.follow(0)
+        state.follow(None)
         _set_average(state, False)
         _set_average(state, plan.average)
         for _ in range(epochs):
@@ -531,6 +533,7 @@ def _grow(state: KernelState, outputs: int, plan: _Plan) -> None:
         transfer[0, :2] = (-1.0, 1.0)
     else:
         transfer = np.eye(old, outputs)
+    state.follow(None)
     state.grow_outputs(transfer, plan.label_kernel, plan.eta_intercept)
 
 

@@ -25,6 +25,7 @@ from osvm._c.merging cimport TABLE_K, TABLE_M
 from osvm._c.structs cimport N_VICTIMS, Buffer
 from osvm._input.rows cimport RowSource
 from osvm._parts.compiled cimport KernelSpec
+from osvm.kernel.buffer.cut cimport CUT_SIZE
 from osvm.kernel.buffer.share cimport SHARE_SIZE, Share
 from osvm.kernel.buffer.targets cimport TARGETS_SIZE
 from osvm.core.expansion cimport (
@@ -227,15 +228,16 @@ cdef class KernelState:
 
     def set_share(self, share=None):
         """Follow the share of novel rows (`share.pxd`) from these numbers on, or from none."""
-        self.follow(SHARE_SIZE)
+        self.follow("share")
         self.running[:len(share or ())] = share or ()
         if share is None:
             self.running[0] = self.epsilon
         (<Share *> self.running_).mass = (<Share *> self.running_).mean_mass = self.alpha().sum()
 
-    def follow(self, Py_ssize_t size=TARGETS_SIZE):
-        """Follow so many numbers of a stream: those of its targets (`targets.pxd`), or none."""
-        self._set_running(np.zeros(size) if size else None)
+    def follow(self, what):
+        """Follow "targets" (`targets.pxd`), "classes" (`cut.pxd`) or "share", or None."""
+        sizes = {"targets": TARGETS_SIZE, "classes": CUT_SIZE, "share": SHARE_SIZE}
+        self._set_running(None if what is None else np.zeros(sizes[what]))
 
     cdef void _set_running(self, object running):
         cdef Py_ssize_t address = 0 if running is None else running.ctypes.data
@@ -490,7 +492,8 @@ cdef class KernelState:
             self.average_from = scalars["average_from"]
             self._set_means(fresh["means"])
         self._set_running(fresh.get("running"))
-        self.buf.mean_scores = self.buf.average and len(fresh.get("running", ())) == SHARE_SIZE
+        self.buf.mean_scores = (self.buf.average
+                                and len(fresh.get("running", ())) in (SHARE_SIZE, CUT_SIZE))
         for name in ("intercept", "eta_intercept", "z_intercept"):
             setattr_(self, name, fresh[name])
         for name in _PER_SLOT:
