@@ -138,6 +138,48 @@ def one_by_one(budget=512, n=3000, repeats=3):
     return n / min(seconds(run) for _ in range(repeats))
 
 
+def calls_of_one(budget=512, n=2000, d=20, repeats=3):
+    """Microseconds a call: one example through a matrix of one row and by itself."""
+    budget, n = scaled(budget, 64), scaled(n, 200)
+    X, y = make_stream(n, d, dtype=np.float64)
+    columns, labels = np.arange(d, dtype=np.int32), y.tolist()
+    rows, sparse = (
+        [X[i : i + 1] for i in range(n)],
+        [sp.csr_matrix(X[i : i + 1]) for i in range(n)],
+    )
+    numbered = [dict(enumerate(x.tolist())) for x in X]
+    named = [{f"feature {j}": value for j, value in x.items()} for x in numbered]
+    dense, wide, hashed = (
+        osvm.KernelClassifier(gamma=1.0 / d, budget=budget, random_state=0) for _ in range(3)
+    )
+    dense.partial_fit(X, y)
+    wide.partial_fit(sp.csr_matrix(X), y)
+    for x, label in zip(named, labels):
+        hashed.learn_one(x, label)
+    calls = {
+        "partial_fit, dense": lambda i: dense.partial_fit(rows[i], y[i : i + 1]),
+        "learn_one, dense": lambda i: dense.learn_one(X[i], labels[i]),
+        "partial_fit, CSR": lambda i: wide.partial_fit(sparse[i], y[i : i + 1]),
+        "learn_one, columns and values": lambda i: wide.learn_one(columns, X[i], labels[i]),
+        "learn_one, dict of columns": lambda i: wide.learn_one(numbered[i], labels[i]),
+        "learn_one, dict of names": lambda i: hashed.learn_one(named[i], labels[i]),
+        "predict, dense": lambda i: dense.predict(rows[i]),
+        "predict_one, dense": lambda i: dense.predict_one(X[i]),
+        "predict, CSR": lambda i: wide.predict(sparse[i]),
+        "predict_one, columns and values": lambda i: wide.predict_one(columns, X[i]),
+        "predict_one, dict of names": lambda i: hashed.predict_one(named[i]),
+    }
+
+    def run(call):
+        for i in range(n):
+            call(i)
+
+    return {
+        name: 1e6 / n * min(seconds(lambda call=call: run(call)) for _ in range(repeats))
+        for name, call in calls.items()
+    }
+
+
 def text(kernel, budget=512, n=1500, peer_rows=300):
     """How many times a loop over sklearn's pairwise_kernels takes."""
     from sklearn.metrics.pairwise import pairwise_kernels
@@ -261,6 +303,10 @@ class OneByOne:
 
     track_examples_per_second.unit = "1/s"
 
+    def track_learn_one_over_partial_fit(self):
+        times = calls_of_one()
+        return times["learn_one, dense"] / times["partial_fit, dense"]
+
 
 class Merging:
     timeout = 300
@@ -299,6 +345,8 @@ def main():
             f"{r['norma_share']:.0%}, SVMD/NORMA {r['svmd_over_norma']:.2f}"
         )
     print(f"one example per partial_fit, budget 512: {one_by_one():,.0f} a second")
+    for name, microseconds in calls_of_one().items():
+        print(f"one example, budget 512, d 20: {name}: {microseconds:.1f} us")
     for kernel in ("linear", "rbf"):
         ratio, rate = text(kernel)
         print(f"sparse text, {kernel}: {ratio:.0f} x pairwise_kernels ({rate:,.0f} rows/s)")

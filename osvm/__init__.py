@@ -133,4 +133,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(set(__all__) | set(globals()))
+    private = (name for name in globals() if name.startswith("_"))  # of modules: __name__, ...
+    return sorted({*__all__, *private})

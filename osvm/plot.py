@@ -218,8 +218,9 @@ def top_features(
     row = coef[k]
     best = np.argsort(-np.abs(row), kind="stable")[:n]
     best = best[row[best] != 0][::-1]
-    names = feature_names_of(model, best.tolist(), tokenizer)
-    ax.barh(names, row[best], color=[COLORS[0] if value > 0 else COLORS[1] for value in row[best]])
+    names, signs = feature_names_of(model, best.tolist(), tokenizer)
+    weights = row[best] * signs
+    ax.barh(names, weights, color=[COLORS[0] if value > 0 else COLORS[1] for value in weights])
     ax.axvline(0.0, color="0.3", linewidth=0.8)
     ax.set_xlabel("weight" if output is None else f"weight for {output}")
     for side in ("top", "right"):
@@ -227,14 +228,20 @@ def top_features(
     return ax
 
 
-def feature_names_of(model: Any, columns: list[int], tokenizer: Any = None) -> list[str]:
-    """Names of columns: those of a data frame, kept terms, else the number."""
+def feature_names_of(
+    model: Any, columns: list[int], tokenizer: Any = None
+) -> tuple[list[str], list[int]]:
+    """Names of columns (those of a data frame, kept terms, else the number), and their signs.
+
+    A term that is hashed with a minus has the opposite of its column's weight.
+    """
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
-        return [str(names[j]) for j in columns]
+        return [str(names[j]) for j in columns], [1] * len(columns)
     tokenizer = getattr(model, "tokenizer_", None) if tokenizer is None else tokenizer
-    terms = [None] * len(columns) if tokenizer is None else tokenizer.terms(columns)
-    return [f"column {j}" if term is None else term for j, term in zip(columns, terms)]
+    terms = [(None, 1)] * len(columns) if tokenizer is None else tokenizer.signed_terms(columns)
+    shown = [f"column {j}" if term is None else term for j, (term, _) in zip(columns, terms)]
+    return shown, [sign for _, sign in terms]
 
 
 def decision_regions(

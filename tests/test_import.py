@@ -38,6 +38,7 @@ def test_names_that_exist_resolve():
     assert issubclass(osvm.ConversionWarning, UserWarning)
     assert osvm.exceptions.ConversionWarning is osvm.ConversionWarning
     assert set(osvm.__all__) <= set(dir(osvm))
+    assert {name for name in dir(osvm) if name[0] != "_"} < set(osvm.__all__)
     assert Path(osvm.get_include(), "row.pxd").is_file()
     with pytest.raises(AttributeError, match="no attribute 'LinearClasifier'"):
         osvm.LinearClasifier  # noqa: B018

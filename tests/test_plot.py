@@ -31,9 +31,22 @@ def test_top_features_are_words(ax):
     model = osvm.LinearClassifier(random_state=0).fit(tokenizer.fit_transform(texts), y)
     bars = shown(osvm.plot.top_features(model, ax, n=2, tokenizer=tokenizer))
     assert {name for name, _ in bars} == {"good", "bad"}
-    columns = [tokenizer.column(name)[0] for name, _ in bars]
-    np.testing.assert_allclose([value for _, value in bars], model.coef_[0, columns])
+    columns, signs = np.array([tokenizer.column(name) for name, _ in bars]).T
+    np.testing.assert_allclose([value for _, value in bars], model.coef_[0, columns] * signs)
     assert ax.get_xlabel() == "weight for pos"
+
+
+def test_words_hashed_with_a_minus_are_drawn_on_their_own_side(ax):
+    good, bad = ["good", "lovely", "fine", "superb"], ["bad", "awful", "dull", "poor"]
+    texts = [f"{a} {b} film" for words in (good, bad) for a in words for b in words]
+    tokenizer = HashingTokenizer(keep_terms=True)
+    assert {tokenizer.column(word)[1] for word in good} == {-1, 1}
+    assert {tokenizer.column(word)[1] for word in bad} == {-1, 1}
+    X = tokenizer.fit_transform(texts)
+    model = osvm.LinearClassifier(random_state=0).fit(X, ["pos"] * 16 + ["neg"] * 16)
+    bars = dict(shown(osvm.plot.top_features(model, ax, n=8, tokenizer=tokenizer)))
+    assert {name for name, value in bars.items() if value > 0} == set(good)
+    assert {name for name, value in bars.items() if value < 0} == set(bad)
 
 
 def test_top_features_of_a_class(ax):

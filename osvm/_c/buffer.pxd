@@ -128,6 +128,7 @@ cdef inline void buffer_free(Buffer *buf) noexcept nogil:
     free(buf.victim_of)
     free(buf.work)
     free(buf.column)
+    free(buf.spare_map)
     free(buf)
 
 

@@ -6,7 +6,8 @@ its source and its invariants; here they are checked for what a client may get w
 
 Invariants
 - structs that a client holds are made here (`expansion_new`, `fixed_new`), so they may grow;
-- a function that only reads an Expansion uses no memory of it: any number may run at once.
+- a function that only reads an Expansion uses no memory of it but `spare_map`, which one of them
+  has at a time: any number may run at once.
 """
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport malloc
@@ -39,10 +40,14 @@ from osvm.core.typedefs cimport (
     STATUS_OK, Loss, SMat, Step, SVec, float32_t, float64_t,
 )
 
+cdef extern from "../_c/memory.h" nogil:
+    void *osvm_swap(const void *place, void *pointer)
+
 cdef enum:
     NUMBER = 2              # ABI_NUMBER of core/abi.pxd
     N_STRUCTS = 9
     SCORE_BLOCK = 128       # rows whose scores are computed together
+    SPARE = 1 << 22         # features whose map is kept from one prediction to the next
 
 
 # ------------------------------------------------------------- the ABI
@@ -329,6 +334,9 @@ cdef int scores_of(const Buffer *buf, const Rows *X, Py_ssize_t first, Py_ssize_
         return STATUS_BAD_ARGUMENT
     memset(&tile, 0, sizeof(Tile))
     memset(&sums, 0, sizeof(Sums))
+    if buf.store.sparse:    # a new map takes longer than the scores of a few rows
+        tile.map = <int32_t *> osvm_swap(&buf.spare_map, NULL)
+        tile.map_size = 0 if tile.map == NULL else buf.store.d
     while i < n and status == STATUS_OK:
         m = n - i if n - i < SCORE_BLOCK else SCORE_BLOCK
         status = tile_load_rows(&buf.store, &tile, X, NULL, first + i, m, 0)
@@ -339,6 +347,8 @@ cdef int scores_of(const Buffer *buf, const Rows *X, Py_ssize_t first, Py_ssize_
             for b in range(m):
                 write_scores(buf, &sums, b, trace, out + (i + b) * buf.f.n_out)
         i += m
+    if buf.store.sparse and buf.store.d <= SPARE and status == STATUS_OK:
+        tile.map = <int32_t *> osvm_swap(&buf.spare_map, tile.map)
     tile_free(&tile)
     sums_free(&sums)
     return status

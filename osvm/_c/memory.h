@@ -1,7 +1,9 @@
-/* Memory of an array that is not needed any more, while its beginning is.
+/* Memory of an array that is not needed any more, and memory that threads hand to each other.
  *
  * osvm_give_back    whole pages between two ends go back to the system; what is read there
  *                   afterwards is undefined.  Systems that cannot keep them until all is freed.
+ * osvm_swap         puts a pointer in a place and returns what was there, as one step for all
+ *                   threads: who gets a pointer is its only owner.
  */
 #ifndef OSVM_MEMORY_H
 #define OSVM_MEMORY_H
@@ -13,6 +15,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #endif
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <intrin.h>
+#endif
+
+static inline void *osvm_swap(void *place, void *pointer) {
+#if defined(_MSC_VER) && !defined(__clang__)
+    return _InterlockedExchangePointer((void *volatile *)place, pointer);
+#else
+    return __atomic_exchange_n((void **)place, pointer, __ATOMIC_ACQ_REL);
+#endif
+}
 
 static inline void osvm_give_back(void *array, size_t from, size_t to) {
 #if defined(__linux__) || defined(MADV_FREE)

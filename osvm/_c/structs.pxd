@@ -91,6 +91,7 @@ cdef struct Buffer:
     double *work            # 16 K numbers, the second half for the loop
     void *column            # one kernel value per column of the block
     size_t column_room
+    void *spare_map         # a tile's feature map, all zero, for the next one who predicts
 
 
 # ------------------------------------------------------------- row_set.pxd

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._estimator.compat import BaseEstimator, check_is_fitted
-from osvm._estimator.hints import PARTS, with_hints
+from osvm._estimator.hints import PARTS, hint, with_hints
 from osvm._estimator.lock import Locked
 from osvm._input import validate
 from osvm._input.labels import LabelIndex, RunningBalance, check_class_weight, resolve_class_weight
@@ -103,7 +103,9 @@ class OnlineEstimator(Locked, BaseEstimator):
         for key in list(params):
             name, nested, own = key.partition("__")
             if name not in known:
-                return super().set_params(**{key: params[key]})  # raises
+                raise ValueError(
+                    f"Invalid parameter {name!r} for estimator {self}{hint(name, known)}"
+                )
             if nested and name in PARTS:
                 inner.setdefault(name, {})[own] = params.pop(key)
         if inner:

@@ -1,4 +1,4 @@
-"""Errors for constructor arguments that belong to another class, a part, or another library.
+"""Errors for parameters that belong to another class, a part, or another library.
 
 ``LinearClassifier(alpha=1e-4)`` tells that the parameter is `reg` here.  A word is looked up
 among the parameters of the class, of its parts (`schedule`, `loss`, `kernel`), in the table
@@ -57,14 +57,15 @@ def with_hints(init: Callable[..., None]) -> Any:
             unknown = [name for name in params if name not in known]
             if not unknown:
                 raise
-            text = _hint(unknown[0], list(known)[1:])
+            text = hint(unknown[0], list(known)[1:])
             message = f"{type(self).__name__} has no parameter {unknown[0]!r}{text}"
             raise TypeError(message) from error
 
     return __init__
 
 
-def _hint(word: str, known: list[str]) -> str:
+def hint(word: str, known: list[str]) -> str:
+    """What to use instead of a word that is no parameter; `known` are the parameters."""
     instead, elsewhere = _WORDS.get(word, ((), ""))
     found = [name for name in instead if name in known]
     if found:

@@ -90,16 +90,17 @@ def _largest(
             output = np.asarray(classes)[1 if len(coef) < len(classes) else k].item()
         weights = []
         for j in best[row[best] != 0].tolist():
-            term = None if tokenizer is None else tokenizer.terms([j])[0]
+            # a word that is hashed with a minus has the opposite of its column's weight
+            term, sign = (None, 1) if tokenizer is None else tokenizer.signed_terms([j])[0]
             if names is not None:
-                name = str(names[j])
+                name, sign = str(names[j]), 1
             elif term is not None:
                 name = term
             elif hashed:
                 name = f"(column {j})"  # its terms were not kept, or there is no text
             else:
                 name = str(j + first)
-            weights.append({"name": name, "column": j, "weight": float(row[j])})
+            weights.append({"name": name, "column": j, "weight": sign * float(row[j])})
         out.append({"output": output, "weights": weights})
     return out
 

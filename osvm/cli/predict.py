@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from osvm import io
+from osvm import io, losses
 from osvm.cli.estimators import is_classifier, is_novelty
 from osvm.cli.inputs import add_input_arguments, known_columns, open_input
 from osvm.cli.report import Report, add_report_arguments, say, say_skipped
@@ -61,11 +61,22 @@ def _probabilities(model: Any, X: Any) -> np.ndarray:
         return model.predict_proba(X)
     except AttributeError:
         kind = type(model).__name__
-        if "probability" in model.get_params():
-            what = "train it with --probability (any loss), --loss logistic or --loss softmax"
-        else:
-            what = f"a {kind} never has; train a LinearClassifier with --probability"
+        flags = _flags_of_probabilities(type(model))
+        what = f"a {kind} never has; train a LinearClassifier with --probability"
+        if flags:
+            what = f"train it with {' or '.join(flags)}"
         raise ValueError(f"this {kind} has no probabilities: {what}") from None
+
+
+def _flags_of_probabilities(cls: Any) -> list[str]:
+    """The flags that give a model of this class probabilities."""
+    found = []
+    if "probability" in cls._get_param_names():
+        found.append("--probability (any loss)" if hasattr(cls(), "loss") else "--probability")
+    if "loss" in cls._get_param_names():
+        names = (name for name in losses.names() if hasattr(losses.get(name), "probability"))
+        found += [f"--loss {name}" for name in names if hasattr(cls(loss=name), "predict_proba")]
+    return found
 
 
 def _predict(

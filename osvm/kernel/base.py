@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from osvm import kernels
 from osvm._estimator.base import LabelIndex, OnlineEstimator, RunningBalance
+from osvm._estimator.one_example import OneExample
 from osvm._input import validate
 from osvm._input.schema import Field
 from osvm.kernel.batch import Batch
@@ -53,7 +54,7 @@ class KernelBase(OnlineEstimator):
         return tags
 
 
-class KernelEstimator(KernelBase):
+class KernelEstimator(OneExample, KernelBase):
     """Base of KernelClassifier, KernelRegressor and KernelNovelty."""
 
     _task: str

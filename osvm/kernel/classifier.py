@@ -145,6 +145,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     """
 
     _task = "classify"
+    _one_target = "label"
     _loss_tasks = ("binary", "multiclass")
     _chooses_gamma = True
 
@@ -198,6 +199,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         self.verbose = verbose
         self.record = record
         self.average = average
+        self._join_river()
 
     # ---------------------------------------------------------------- learning
 
@@ -396,7 +398,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     def predict_proba(self) -> Any:
         """Probabilities of the classes, (n, K), for losses that define them.
 
-        "logistic" and "softmax" do; `predict` gives the likeliest class.
+        "logistic", "softmax" and "modified_huber" do; `predict` goes by the scores, and so
+        gives the likeliest class, unless "modified_huber" gives several classes the same
+        probability, 0 or 1.
         """
         try:
             part = losses.get(self.loss)
@@ -404,7 +408,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
             raise AttributeError(str(error)) from None
         if not hasattr(part, "probability"):
             raise AttributeError(
-                f"loss {part.name!r} defines no probability; use loss='logistic' or 'softmax'"
+                f"loss {part.name!r} defines no probability; use loss='logistic', 'softmax' or "
+                "'modified_huber'"
             )
         return self._predict_proba
 

@@ -56,6 +56,7 @@ random_state, warm_start, verbose, record
     """
 
     _task = "novelty"
+    _one_target = "none"
     _loss_tasks = ("novelty",)
     fit_intercept = False
 

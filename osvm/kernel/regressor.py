@@ -60,6 +60,7 @@ random_state, warm_start, verbose, record
     """
 
     _task = "regress"
+    _one_target = "number"
     _loss_tasks = ("regression",)
     nu = None
 
@@ -103,6 +104,7 @@ random_state, warm_start, verbose, record
         self.warm_start = warm_start
         self.verbose = verbose
         self.record = record
+        self._join_river()
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRegressor:
         """Learn from all rows, `epochs` times."""

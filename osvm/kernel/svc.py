@@ -265,7 +265,12 @@ class SVC(ClassifierMixin, FixedSetEstimator):
 
     @property
     def predict_proba(self) -> Any:
-        """Probabilities of the classes, (n, K): `probability=True` only."""
+        """Probabilities of the classes, (n, K): `probability=True` only.
+
+        `predict` goes by the scores, as scikit-learn's does: the sigmoids have offsets of their
+        own, so that a row near the boundary may get a label of less than the largest
+        probability.
+        """
         self._check_probability()
         return self._predict_proba
 

@@ -25,7 +25,7 @@ from osvm.linear.constant import warn_if_constant, warn_if_off_center, warn_of_c
 from osvm.linear.few_rows import are_few, solve_few, take_solution
 from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
-from osvm.linear.one_example import OneExample
+from osvm.linear.one_example import QuickOneExample
 from osvm.linear.plan import Plan, is_chosen, resolve_epochs
 from osvm.linear.scaling import ScaledRows, Scaling, common_size, decide, scaled
 from osvm.linear.scores import Platt, score_csr
@@ -49,7 +49,7 @@ _CSR = (sp.csr_matrix, sp.csr_array)
 _ndarray = np.ndarray
 
 
-class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator):
+class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstimator):
     """Base of the linear estimators; see `osvm.linear`."""
 
     # Set by each class: the tasks of the losses it accepts and how errors are counted.
@@ -63,6 +63,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     _platt: Platt | None = None
     _scaling: Scaling | None = None
     _visits: np.random.Generator
+    _n_siblings = 0  # models of the `MultilabelClassifier` of which this is one
     history_: dict[str, Array]
 
     def _keep(self, params: dict[str, Any]) -> None:
@@ -95,13 +96,12 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         if fresh and self.scale is None:
             return source, X
         if fresh:
-            scaling = Scaling.of(self.scale, source, self._may_center(source))
+            scaling = Scaling.of(self.scale, source, self._may_center())
         return scaled(source, scaling, fresh), X
 
-    def _may_center(self, source: Any) -> bool:
+    def _may_center(self) -> bool:
         """Whether an offset can make up for columns that are centered."""
-        free = self.fit_intercept is True and not self.normalize and self._error_kind != "novel"
-        return free and not source.sparse
+        return self.fit_intercept is True and not self.normalize and self._error_kind != "novel"
 
     @staticmethod
     def _weight_dtype(X: Any) -> Any:
@@ -201,7 +201,9 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             raise interrupt
         if epochs is not None:
             epochs.close()
-        if not (source.sparse or centers):
+        if self._n_siblings:  # whose owner warns of all
+            return
+        if not centers:
             warn_of_columns(data.X, plan, stacklevel=3)
         self._warn(learner, plan, data, before, figures)
 
@@ -224,7 +226,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         source, numbers = data.X, not isinstance(plan.schedule, Auto)
         may_be_few = self._may_be_solved(plan)
         few = may_be_few and are_few(source, numbers)
-        centers = not source.sparse and self.scale is None and self._may_center(source)
+        centers = self.scale is None and self._may_center()
         centers = centers and (not numbers or is_chosen(plan))
         if centers and (moved := Scaling.around_zero(source, few)) is not None:
             data = replace(data, X=scaled(source, moved, fresh=True))
@@ -283,7 +285,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
     ) -> None:
         """Learn one block of a stream in the order of its rows; all of it or nothing."""
         n = data.X.n_rows
-        if n > 1 and learner.seen == 0 and not data.X.sparse:
+        if n > 1 and learner.seen == 0 and not self._n_siblings:
             warn_if_off_center(data.X, stacklevel=5)
         if learner.seen == 0 and plan.error_kind == "absolute":
             _begin_sizes(learner, plan, data.X)

@@ -76,11 +76,11 @@ class _Point:
         self.per_alpha, self.per_v = 1.0 / self.alpha, 1.0 / self.v
         self.weight = 1.0 / (self.s * self.per_alpha + self.t * self.per_v)
         gram = self.A.gram(self.weight)
-        diagonal = np.diag_indices(len(gram))
-        gram[diagonal] += self.ridge
-        self.scale = 1.0 / np.sqrt(gram[diagonal])
+        diagonal = np.einsum("ii->i", gram)  # a view that can be written
+        diagonal += self.ridge
+        self.scale = 1.0 / np.sqrt(diagonal)
         gram *= self.scale[:, None] * self.scale
-        gram[diagonal] += 1e-14
+        diagonal += 1e-14
         self.factor, failed = dpotrf(gram.T, lower=1, clean=0, overwrite_a=1)
         self.off_slope = self.scores - 1.0 - self.s + self.t
         self.off_w = self.ridge * self.u - self.built

@@ -47,18 +47,27 @@ class NarrowRows:
     def times(self, u: Array) -> Array:
         """A u"""
         w = u[: self.d]
-        scores = np.concatenate([part @ w - shift @ w for part, shift in self._parts()])
+        if self.X is not self.given:
+            scores = self.X @ w
+        else:
+            scores = np.concatenate([part @ w - shift @ w for part, shift in self._parts()])
         return self.y * (scores + u[self.d] if self.offset else scores)
 
     def transposed_times(self, p: Array) -> Array:
         """A' p"""
         p = self.y * p
-        w, start = np.zeros(self.d), 0
-        for part, shift in self._parts():
-            mine = p[start : start + part.shape[0]]
-            w += mine @ part - mine.sum() * shift
-            start += part.shape[0]
-        return np.append(w, p.sum()) if self.offset else w
+        out, start = np.zeros(self.d + self.offset), 0
+        w = out[: self.d]
+        if self.X is not self.given:
+            np.dot(p, self.X, out=w)
+        else:
+            for part, shift in self._parts():
+                mine = p[start : start + part.shape[0]]
+                w += mine @ part - mine.sum() * shift
+                start += part.shape[0]
+        if self.offset:
+            out[self.d] = p.sum()
+        return out
 
     def gram(self, weight: Array) -> Array:
         """A' diag(weight) A"""
@@ -92,10 +101,8 @@ class NarrowRows:
         return w, float(u[self.d] - self.center @ w) if self.offset else 0.0
 
     def _parts(self) -> Iterator[tuple[Any, Any]]:
-        """Rows, and what is yet to be subtracted from each: nothing but of sparse ones."""
-        if self.X is not self.given:
-            yield self.X, self.zero
-        elif hasattr(self.X, "toarray"):
+        """Rows of X as given, and what is yet to be subtracted: nothing but of sparse ones."""
+        if hasattr(self.X, "toarray"):
             yield self.X, self.center
         else:
             for start in range(0, self.n, BLOCK):

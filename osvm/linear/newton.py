@@ -15,6 +15,8 @@ near that.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dposv
@@ -80,7 +82,7 @@ def newton(
 def _is_one(slope: Array, built: Array, alpha: Array, tol: float, d: int) -> bool:
     """Whether w is the sum of alpha_i y_i x_i, and so for the offset, to a tenth of `tol`."""
     most = 0.1 * tol
-    near = np.linalg.norm(slope[:d]) <= most * np.linalg.norm(built[:d])
+    near = math.sqrt(slope[:d] @ slope[:d]) <= most * math.sqrt(built[:d] @ built[:d])
     return bool(near and np.abs(slope[d:]).sum() <= most * alpha.sum())
 
 
@@ -95,13 +97,13 @@ def _gap(alpha: Array, loss: Array, u: Array, built: Array, ridge: Array) -> tup
 
 def _solve(gram: Array, ridge: Array, side: Array) -> Array | None:
     """(gram + ridge)^-1 side, by equations that are scaled to a diagonal of ones."""
-    diagonal = np.diag_indices(len(gram))
-    gram[diagonal] += ridge
+    diagonal = np.einsum("ii->i", gram)  # a view that can be written
+    diagonal += ridge
     if gram[-1, -1] == 0.0:  # no row within the margin: the free offset stays
         gram[-1, -1] = 1.0
-    scale = 1.0 / np.sqrt(gram[diagonal])
+    scale = 1.0 / np.sqrt(diagonal)
     gram *= scale[:, None] * scale
-    gram[diagonal] += 1e-14
+    diagonal += 1e-14
     _, step, failed = dposv(gram, scale * side, lower=1, overwrite_a=1, overwrite_b=1)
     step = scale * step
     return None if failed or not np.isfinite(step).all() else step

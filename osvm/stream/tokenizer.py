@@ -284,7 +284,7 @@ class HashingTokenizer(BaseEstimator):
     def columns_of(self, features: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Column numbers and values of one example of named features."""
         self._check_counted()
-        for name in features:
+        for name in () if set(map(type, features)) <= {str} else features:
             if not isinstance(name, str):
                 raise TypeError(
                     f"a feature is named {name!r}: features of one example are column numbers, "
@@ -319,6 +319,18 @@ class HashingTokenizer(BaseEstimator):
     def terms(self, columns: Iterable[int]) -> list[str | None]:
         """The first term that each column was counted for; None where none was kept."""
         return [self.hasher.term(column) for column in columns]
+
+    def signed_terms(self, columns: Iterable[int]) -> list[tuple[str | None, int]]:
+        """The term of each column as `terms` gives it, and its sign in the column.
+
+        The weight of a term is its sign times that of the column.  The sign of a term that was
+        cut is not known: it counts as one that was not kept.
+        """
+        found: list[tuple[str | None, int]] = []
+        for column, term in [(int(j), self.hasher.term(j)) for j in columns]:
+            at, sign = (None, 1) if term is None else self.hasher.column(term)
+            found.append((term, sign) if at == column else (None, 1))
+        return found
 
     # ------------------------------------------------------------------- state
 

@@ -88,9 +88,22 @@ def test_proba_names_the_flag_that_was_missing(tmp_path, capsys):
     path.write_text("1 1:1\n-1 2:1\n" * 20)
     assert cli.main(["train", str(path), "-m", model, "-q"]) == 0
     assert cli.main(["predict", str(path), "-m", model, "--proba"]) == 1
-    assert "train it with --probability (any loss)" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "train it with --probability (any loss) or --loss logistic or " in message
+    assert "--loss modified_huber" in message
     assert cli.main(["train", str(path), "-m", model, "-q", "--probability"]) == 0
     assert cli.main(["predict", str(path), "-m", model, "--proba", "-q"]) == 0
     assert cli.main(["train", str(path), "-m", model, "-q", "--estimator", "LinearRegressor"]) == 0
     assert cli.main(["predict", str(path), "-m", model, "--proba"]) == 1
     assert "a LinearRegressor never has" in capsys.readouterr().err
+    kernel = ["train", str(path), "-m", model, "-q", "--estimator", "KernelClassifier"]
+    assert cli.main(kernel) == 0
+    assert cli.main(["predict", str(path), "-m", model, "--proba"]) == 1
+    assert "this KernelClassifier has no probabilities: train it with --loss logistic or " in (
+        capsys.readouterr().err
+    )
+    assert cli.main([*kernel, "--loss", "logistic"]) == 0
+    assert cli.main(["predict", str(path), "-m", model, "--proba", "-q"]) == 0
+    assert cli.main(["train", str(path), "-m", model, "-q", "--estimator", "SVC"]) == 0
+    assert cli.main(["predict", str(path), "-m", model, "--proba"]) == 1
+    assert capsys.readouterr().err.endswith("train it with --probability\n")

@@ -43,6 +43,10 @@ LINEAR = [
 def test_the_error_names_the_right_parameter(cls, word, hint):
     with pytest.raises(TypeError, match=f"{cls.__name__} has no parameter '{word}'.*{hint}"):
         cls(**{word: 1.0})
+    model = cls()
+    with pytest.raises(ValueError, match=rf"Invalid parameter '{word}' for .*{hint}"):
+        model.set_params(**{word: 1.0})
+    assert model.get_params() == cls().get_params()
 
 
 @pytest.mark.parametrize("cls", LINEAR)

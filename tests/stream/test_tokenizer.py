@@ -219,6 +219,35 @@ def test_kept_terms():
     assert HashingTokenizer().fit(["one"]).terms(columns) == [None] * 4
 
 
+@pytest.mark.parametrize("analyzer", ["word", "char"])
+@pytest.mark.parametrize("ngrams", [(1, 1), (1, 3)])
+def test_the_sign_of_a_kept_term_is_that_of_its_entries(ngrams, analyzer):
+    documents = random_documents(np.random.default_rng(5), 40)
+    tokenizer = HashingTokenizer(
+        16, ngrams, keep_terms=True, analyzer=analyzer, norm=False, **PLAIN
+    )
+    columns = np.unique(tokenizer.fit_transform(documents).indices)
+    seen = set()
+    for column, (term, sign) in zip(columns, tokenizer.signed_terms(columns)):
+        alone = tokenizer.transform_named([{term: 1.0}])
+        assert (alone.indices.tolist(), alone.data.tolist()) == ([column], [sign])
+        seen.add(sign)
+    assert seen == {-1, 1}
+    assert tokenizer.terms(columns) == [term for term, _ in tokenizer.signed_terms(columns)]
+    plain = HashingTokenizer(16, signed=False, keep_terms=True).fit(documents)
+    assert {sign for _, sign in plain.signed_terms(range(1 << 16))} == {1}
+
+
+def test_a_term_too_long_to_be_kept_whole_has_no_sign():
+    word = "w" * 300
+    tokenizer = HashingTokenizer(keep_terms=True).fit([word])
+    column = tokenizer.column(word)[0]
+    assert tokenizer.signed_terms([column]) == [(None, 1)]
+    tokenizer.set_term(column, word)
+    assert tokenizer.terms([column]) == [word[:255]]
+    assert tokenizer.signed_terms([column]) == [(None, 1)]
+
+
 def test_a_reader_counts_each_document_once():
     data = b"".join(b"x\tword%d other\n" % k for k in range(20))
     reader = TextReader(io.BytesIO(data), batch_size=4)
