@@ -306,3 +306,80 @@ VICTIMS = {
     "merge": "join",
     "project": "join",
 }
+
+
+# ------------------------------------------------------------------ what a stream follows
+
+
+class Quantile:
+    """Running quantile of scores, kept in units of their mean size and of a mass."""
+
+    def __init__(self, nu):
+        self.nu, self.count, self.weight = nu, 0, 0.0
+        self.level = self.shortfall = self.spread = 0.0
+        self.size = 0.0  # everything else is in units of it, and it is in units of the mass
+
+    def judge(self, score, weight, mass=1.0):
+        if weight == 0 or (self.size == 0 and score == 0):
+            return
+        self.count += 1
+        self.weight += weight
+        if self.size == 0:
+            self.size, self.level = abs(score) / mass, np.sign(score)
+        scale = self.size * mass
+        relative = weight * self.count / self.weight
+        gap = score / scale - self.level
+        gap = 0.0 if abs(gap) <= 1e-6 * abs(self.level) else gap
+        rate = min(0.5, relative / (self.nu * self.count + 2))
+        self.spread += 2 / (self.count + 2) * (max(gap, 0.0) - self.spread)
+        if gap < 0:
+            self.shortfall += rate * (-gap - self.shortfall)
+        step = max(self.shortfall, self.spread * np.sqrt(rate))
+        self.level += 2 * rate * step * (self.nu - (gap < 0))
+        rate = min(1.0, 4 * relative / (self.count + 3))
+        self.size += rate * (abs(score) / mass - self.size)
+
+    def margin(self, mass):
+        return (self.level - 1e-6 * abs(self.level)) * self.size * mass
+
+
+class Offset:
+    """Of two classes: the cut at which the rarer has as many answers as rows, or part of it."""
+
+    def __init__(self):
+        self.quantile, self.side, self.positives = Quantile(None), 0, 0.0
+        self.errors, self.surplus = np.zeros(5), 0.0
+
+    def cuts(self):
+        q = self.quantile
+        return np.arange(5) / 4 * self.side * q.level * q.size
+
+    def judge(self, score, positive, weight):
+        if weight == 0:
+            return
+        q = self.quantile
+        count, total = q.count + 1, q.weight + weight
+        rate = min(1.0, 4 * weight * count / total / (count + 3))
+        self.errors += rate * (((score > self.cuts()) != positive) - self.errors)
+        self.surplus += rate * (float(score > 0) - float(positive) - self.surplus)
+        self.positives += weight * positive
+        if not 0 < self.positives < total or (q.size == 0 and score == 0):
+            q.count, q.weight = count, total
+            return
+        share = self.positives / total
+        side = -1 if share <= 0.5 else 1
+        if self.side == -side:
+            rare = share if self.side < 0 else 1 - share
+            q.level = -q.level
+            q.shortfall, q.spread = q.spread / (1 - rare), q.shortfall * rare
+        self.side, q.nu = side, share if side < 0 else 1 - share
+        q.judge(side * score, weight)
+
+    def value(self):
+        if self.quantile.count < 60 or self.side == 0:
+            return 0.0
+        n = 7 / 16 * self.quantile.count
+        if abs(self.surplus) <= 2 * np.sqrt(self.errors[0] / n):
+            return 0.0
+        e = self.errors.min()
+        return -self.cuts()[np.flatnonzero(self.errors <= e + 0.5 * np.sqrt(e * (1 - e) / n))[-1]]

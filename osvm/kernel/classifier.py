@@ -80,8 +80,10 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         rows that are not twice as many as `budget`, most are fitted closely: with the kernel
         "rbf" and 60 rows or more, the offset is then read off rows held out from a trial, and
         is 0 unless the classes, counting alike, have fewer errors with it there by more than
-        chance.  Not with `nu` nor a loss of probabilities.  `partial_fit` goes on with f and
-        leaves that offset as it is, and so does `warm_start` with few rows.
+        chance.  A stream of two classes follows such an offset from its 60th row on, each row
+        being judged before it is learnt.  Not with `nu` nor a loss of probabilities.  After
+        `fit`, `partial_fit` goes on with f and leaves the offset as it is, and so does
+        `warm_start` with few rows.
     epochs : int, default 5
         Passes over the data in `fit`.
     shuffle : bool, default True

@@ -37,8 +37,10 @@ random_state, warm_start, verbose, record
     -----
     `fit` starts the offset at the median of the targets, and takes `eta0` and 1/`reg` in units
     of their standard deviation for losses of bounded slope.  A stream starts the offset at its
-    first target and takes the step sizes as they are: bring targets to a spread of about 1, or
-    raise `eta0`; a first batch of 20 rows or more with a far wider spread is named by a warning.
+    first target and takes `eta0` and 1/`reg` in units of the standard deviation of its targets so
+    far (without an offset, of their root mean square); only ``schedule="smd"``, which adapts its
+    steps, begins with `eta0` as it is.  `epsilon` and `delta` of the losses have the targets'
+    unit: a warning names an `epsilon` that is wider than their spread.
 
     Attributes
     ----------

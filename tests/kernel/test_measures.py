@@ -99,7 +99,9 @@ def test_who_gets_an_offset():
     for options in ({"loss": "softmax"}, {"fit_intercept": False}):
         model = osvm.KernelClassifier(budget=60, random_state=0, **options).fit(X, three)
         assert not model.intercept_.any(), options
-    assert not osvm.KernelClassifier(budget=60).partial_fit(X, y).intercept_.any()
+    assert osvm.KernelClassifier(budget=60).partial_fit(X, y).intercept_.any()
+    model = osvm.KernelClassifier(budget=60, fit_intercept=False).partial_fit(X, y)
+    assert not model.intercept_.any()
 
 
 def test_weights_count_in_the_offset():

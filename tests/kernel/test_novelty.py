@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import osvm
-from tests.reference_kernel import rbf
+from tests.reference_kernel import Quantile, rbf
 
 
 def make_blobs(n, seed=0, d=5):
@@ -27,38 +27,6 @@ def learn(model, X, size, weight=None):
             X[i : i + size], sample_weight=None if weight is None else weight[i : i + size]
         )
     return model
-
-
-class Quantile:
-    """Running quantile of scores, in units of their mean size; each score is rescaled anew."""
-
-    def __init__(self, nu):
-        self.nu, self.count, self.weight = nu, 0, 0.0
-        self.level = self.shortfall = self.spread = 0.0
-        self.size = self.mass = 1.0  # everything is kept in units of both
-
-    def judge(self, score, weight, mass):
-        if weight == 0 or (self.count == 0 and score == 0):
-            return
-        self.count += 1
-        self.weight += weight
-        scale = self.size * mass
-        if self.count == 1:
-            self.size, scale, self.level = abs(score) / mass, abs(score), np.sign(score)
-        relative = weight * self.count / self.weight
-        gap = score / scale - self.level
-        gap = 0.0 if abs(gap) <= 1e-6 * abs(self.level) else gap
-        rate = min(0.5, relative / (self.nu * self.count + 2))
-        self.spread += 2 / (self.count + 2) * (max(gap, 0.0) - self.spread)
-        if gap < 0:
-            self.shortfall += rate * (-gap - self.shortfall)
-        step = max(self.shortfall, self.spread * np.sqrt(rate))
-        self.level += 2 * rate * step * (self.nu - (gap < 0))
-        rate = min(1.0, 4 * relative / (self.count + 3))
-        self.size += rate * (abs(score) / mass - self.size)
-
-    def margin(self, mass):
-        return (self.level - 1e-6 * abs(self.level)) * self.size * mass
 
 
 def reference_margin(X, nu, eta, gamma, weight):

@@ -28,8 +28,10 @@ from osvm.core.expansion cimport (
     expansion_score, expansion_shrink, expansion_trace_insert, expansion_trace_score,
     expansion_trace_shrink,
 )
-from osvm.kernel.buffer.share cimport Share, share_follow, share_judge
+from osvm.kernel.buffer.cut cimport CUT_SIZE, Cut, cut_judge
+from osvm.kernel.buffer.share cimport SHARE_SIZE, Share, share_follow, share_judge
 from osvm.kernel.buffer.state cimport KernelState
+from osvm.kernel.buffer.targets cimport TARGETS_SIZE, Targets, targets_unit
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.core.kernel cimport kernel_uses_dots
@@ -83,6 +85,10 @@ cdef struct Learner:
     double *work            # 8 K numbers
     double *b_mean          # of the offsets and, last, the margin, while averaging
     Share *share            # of novel rows in a stream, or NULL
+    Targets *targets        # of a stream, whose spread is the unit of the steps, or NULL
+    double slope
+    bint curved
+    Cut *cut                # of two classes in a stream, or NULL
     double average_from
     # one entry per example, or NULL
     double *h_eta
@@ -213,6 +219,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     cdef double reg = l.reg, decay = l.decay, xi_f = 0.0, chi_f = 0.0, total
     cdef bint any_xi = False
     cdef int status
+    cdef Targets seen
     # prediction and loss
     total = read_scores(l, buf, t, f, score)
     if is_close_call(l, K, score, label):
@@ -255,11 +262,15 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         eta = step_eta(l.step, l.t + 1.0)
         if eta > l.cap:
             eta = l.cap
-    if not can_step_offset(l, K, xi, eta, pull):
-        return NOT_FINITE
     dec = 1.0 - eta * reg
     if dec < 0.0:
         dec = 0.0
+    if l.targets != NULL:
+        # what the gradient lacks of the targets' unit; a small error of a curved loss has it
+        y = targets_unit(l.targets, target, weight, l.offset, &seen) / l.slope
+        eta *= 1.0 if l.curved and y < 1.0 else y
+    if not can_step_offset(l, K, xi, eta, pull):
+        return NOT_FINITE
     if l.smd:
         # curvature (46), (47)
         if K == 1 and not loss_is_multi(l.loss):
@@ -319,6 +330,8 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         l.epsilon = old * exp(l.eta_epsilon * old * pull)                   # (59)
         l.z_epsilon = (decay * l.z_epsilon                                  # (61)
                        + l.eta_epsilon * old * pull * (1.0 + decay * l.z_epsilon))
+    if l.targets != NULL:
+        l.targets[0] = seen
     l.t += 1.0
     rho = 1.0
     if buf.average:
@@ -328,6 +341,10 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         for k in range(K):
             l.b_mean[k] += rho * (l.b[k] - l.b_mean[k])
         l.b_mean[K] += rho * (l.epsilon - l.b_mean[K])
+    if l.cut != NULL:
+        l.b[0] = cut_judge(l.cut, z[0] if buf.mean_scores else f[0], label == 1, weight)
+        if buf.average:
+            l.b_mean[0] = l.b[0]
     if l.share != NULL:
         share_judge(l.share, z[0] if buf.mean_scores else f[0], weight, l.nu)
         follow_share(l, buf, dec, rho, any_xi)
@@ -387,7 +404,8 @@ cdef Py_ssize_t choose_block(const Buffer *buf, Py_ssize_t n,
 
 def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task="classify",
           double reg, labels=None, targets=None, weights=None, order=None, nu=None,
-          bint offset=False, bint aside=False, Py_ssize_t first_id=0, history=None,
+          bint offset=False, bint aside=False, double slope=0.0, bint curved=False,
+          Py_ssize_t first_id=0, history=None,
           Py_ssize_t record=0, Py_ssize_t block=0, Py_ssize_t start=0, Py_ssize_t stop=-1):
     """Learn from the rows of X, in the order given; the number of examples learnt.
 
@@ -404,6 +422,9 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
         Learn an offset.
     aside : bool
         The state's offset was set for f as it is: it goes into predictions, not into the loss.
+    slope, curved
+        The largest slope of the loss, and whether the slope of small errors is less: a stream of
+        targets steps in units of their spread.
     first_id : int
         Row i of X is column first_id + i of a precomputed kernel.
     history : dict of arrays, optional
@@ -471,8 +492,15 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     l.epsilon, l.eta_epsilon, l.z_epsilon = state.epsilon, state.eta_epsilon, state.z_epsilon
     l.b, l.eta_b, l.z_b, l.work = state.b, state.eta_b, state.z_b, buf.work + 8 * buf.f.n_out
     l.b_mean, l.average_from = state.b_mean, state.average_from
-    l.share = state.share_ if l.nu_trick and l.task == TASK_NOVELTY else NULL
-    state.set_mean_scores(l.share != NULL and buf.average)
+    l.share, l.targets, l.cut, l.slope, l.curved = NULL, NULL, NULL, slope, curved
+    if state.running is not None:
+        if len(state.running) == TARGETS_SIZE and slope > 0.0 and not l.smd:
+            l.targets = <Targets *> state.running_
+        elif len(state.running) == SHARE_SIZE and l.nu_trick and l.task == TASK_NOVELTY:
+            l.share = <Share *> state.running_
+        elif len(state.running) == CUT_SIZE and aside and l.task == TASK_CLASSIFY:
+            l.cut = <Cut *> state.running_
+    state.set_mean_scores((l.share != NULL or l.cut != NULL) and buf.average)
     l.h_eta = l.h_loss = l.h_error = l.h_epsilon = l.h_prediction = NULL
     l.h_support = NULL
     if history is not None and stop > start:

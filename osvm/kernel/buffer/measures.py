@@ -22,17 +22,21 @@ __all__ = [
     "find_margin",
     "find_offset",
     "find_offsets",
+    "loss_slope",
     "measure_share",
     "measure_targets",
     "predict_codes",
     "sample_rows",
+    "step_unit",
     "warn_rows",
     "warn_targets",
+    "warn_tube",
 ]
 
 Array = npt.NDArray[Any]
 ALIKE, APART = 0.9999, 1e-3  # kernel values of rows that look the same, and unrelated
 UNEQUAL = 1000.0  # ratio of standard deviations of columns
+TOLD = 20  # targets that tell their spread
 SLOW = 50.0  # first steps to the standard deviation of the targets
 LOST = 0.1  # rounding of gamma times a squared distance
 
@@ -51,14 +55,45 @@ def measure_targets(batch: Batch, n_rows: int | None) -> tuple[float, float]:
     return middle, spread if 1e-100 < spread < 1e100 else 1.0
 
 
-def warn_targets(targets: Array, step: float) -> None:
+def loss_slope(part: Any) -> float:
+    """The largest slope of a loss of targets; 0 if its slope has the targets' unit."""
+    is_bounded = part.task == "regression" and np.isfinite(part.slope_bound)
+    return float(part.slope_bound) if is_bounded else 0.0
+
+
+def step_unit(part: Any, unit: float) -> float:
+    """What the gradient of a loss lacks of the targets' unit."""
+    slope = loss_slope(part)
+    if not slope:
+        return 1.0
+    # where the loss is curved, the gradient of a small error has the unit
+    return max(1.0, unit / slope) if np.isfinite(part.curvature_bound) else unit / slope
+
+
+def warn_targets(targets: Array | None, step: float) -> None:
     """Warn where the first steps of a stream are nothing beside the spread of its targets."""
+    if targets is None:
+        return
     spread = float(np.std(targets))
-    if len(targets) >= 20 and spread > SLOW * step:
+    if len(targets) >= TOLD and spread > SLOW * step:
         warnings.warn(
             f"targets have a standard deviation of {spread:.3g}, but the steps of this stream "
             f"begin at {step:.3g}: f would need more than {SLOW:g} examples near each place; "
             f"divide the targets by {spread:.2g}, or raise eta0",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+
+
+def warn_tube(part: Any, spread: float, n_targets: int) -> None:
+    """Warn where a loss that forgives small errors forgives those of a constant answer."""
+    epsilon = float(getattr(part, "epsilon", 0.0))
+    if part.task == "regression" and n_targets >= TOLD and 0.0 < spread < epsilon:
+        warnings.warn(
+            f"targets have a standard deviation of {spread:.3g}, and errors up to "
+            f"epsilon={epsilon:.3g} count as none: little is learnt; lower epsilon (e.g. "
+            f"loss=osvm.losses.EpsilonInsensitive({0.1 * spread:.2g})), or divide the targets "
+            f"by {spread:.2g}",
             ConvergenceWarning,
             stacklevel=2,
         )

@@ -27,6 +27,8 @@ __all__ = ["merge_machines"]
 
 Array = npt.NDArray[Any]
 State = tuple[dict[str, Any], dict[str, Array]]
+TARGETS_SIZE = 3  # numbers that a regression follows (targets.pxd)
+CUT_SIZE, SIDE = 17, 9  # numbers that two classes follow (cut.pxd)
 _MEANS = ("eta", "epsilon", "eta_epsilon", "z_epsilon")
 _SUMS = ("t", "errors", "loss_sum")
 _PER_ROW = ("sq", "k_self", "ids", "start", "length")
@@ -88,8 +90,10 @@ def merge_machines(
             c * np.append(state[1]["means"][:-1] @ T, state[1]["means"][-1])
             for c, state, T in zip(shares, states, transfers)
         )
-    if first.state.share is not None:
-        arrays["share"] = _merged_share(states, shares, base)
+    if all(_is_followed(machine, first, alpha.shape[1]) for machine in machines):
+        arrays["running"] = _merged_running(states, shares, base)
+    else:
+        arrays.pop("running", None)
     n = len(alpha)
     scalars |= {"a": 1.0, "p": 0.0, "q": 1.0, "sq_f": 0.0, "pi": 0.0, "n": n, "head": 0}
     scalars |= {"births": n, "n_victims": 0, "n_outputs": alpha.shape[1]}
@@ -115,10 +119,11 @@ def _check_alike(first: BufferMachine, machine: BufferMachine, number: int) -> N
     for name in ("float64", "sparse", "trace", "average", "budget", "eviction"):
         if getattr(machine.state, name) != getattr(first.state, name):
             raise ValueError(f"part {number} differs from part 0 in how it keeps rows ({name})")
-    if (machine.state.share is None) != (first.state.share is None):
+    sizes = {0 if m.state.running is None else len(m.state.running) for m in (first, machine)}
+    if len(sizes) > 1 and max(sizes) < CUT_SIZE:
         raise ValueError(
-            f"part {number} differs from part 0 in how it finds its margin: one of them is of a "
-            "former version; let it learn a row"
+            f"part {number} differs from part 0 in what it follows of a stream: one of them was "
+            "fitted, or made by a former version"
         )
     if machine.kernel != first.kernel:
         raise ValueError(
@@ -129,12 +134,29 @@ def _check_alike(first: BufferMachine, machine: BufferMachine, number: int) -> N
         raise ValueError(f"part {number} has reg={machine.reg!r}, part 0 {first.reg!r}")
 
 
-def _merged_share(states: list[State], shares: Array, base: BufferMachine | None) -> Array:
-    """Margins are means, as scores are; the rows that they have seen add up."""
-    share: Array = sum(c * state[1]["share"] for c, state in zip(shares, states))
-    start = np.zeros(len(share)) if base is None or base.state.share is None else base.state.share
-    share[5:7] = start[5:7] + sum(state[1]["share"][5:7] - start[5:7] for state in states)
-    return share
+def _is_followed(machine: BufferMachine, first: BufferMachine, n_outputs: int) -> bool:
+    """Whether the merged machine can follow its stream; else the offset of classes stays."""
+    mine, running = machine.state.running, first.state.running
+    if mine is None or running is None or len(mine) < CUT_SIZE:
+        return mine is not None
+    return n_outputs == 1 and mine[SIDE] == running[SIDE]
+
+
+def _merged_running(states: list[State], shares: Array, base: BufferMachine | None) -> Array:
+    """What the parts have followed of their streams; the rows that they have seen add up.
+
+    Margins are means, as scores are.
+    """
+    parts = np.array([state[1]["running"] for state in states])
+    start = 0.0 if base is None or base.state.running is None else base.state.running
+    merged, total = shares @ parts, start + (parts - start).sum(axis=0)
+    if len(merged) > TARGETS_SIZE:
+        for which in (slice(5, 7), slice(10, 11)):  # rows and weights
+            merged[which] = total[which]
+        return merged
+    weight, mean, squares = parts.T
+    variance = shares @ (squares / np.maximum(weight, 1e-300) + np.square(mean - merged[1]))
+    return np.array([total[0], merged[1], total[0] * variance])
 
 
 def _concatenated(

@@ -46,11 +46,11 @@ cdef inline void share_judge(Share *s, double score, double weight, double nu) n
     """A row with this score and weight comes."""
     cdef double share, rate, step, gap, ratio = 1.0
     cdef bint below
-    if weight == 0.0 or (s.count == 0.0 and score == 0.0):
+    if weight == 0.0 or (s.size == 0.0 and score == 0.0):
         return                  # of an f that is 0 there is nothing to learn
     s.count += 1.0
     s.weight += weight
-    if s.count == 1.0:
+    if s.size == 0.0:           # the first
         s.level = score
         s.size = fabs(score)
     share = weight * s.count / s.weight         # 1 for equal weights

@@ -34,13 +34,17 @@ from osvm.kernel.buffer.label_kernel import find_taxonomy, label_kernel_of
 from osvm.kernel.buffer.loop import learn
 from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
 from osvm.kernel.buffer.measures import (
+    TOLD,
     find_margin,
     find_offsets,
+    loss_slope,
     measure_share,
     measure_targets,
     sample_rows,
+    step_unit,
     warn_rows,
     warn_targets,
+    warn_tube,
 )
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernel.options import refuse_unread
@@ -69,6 +73,8 @@ class _Plan:
     eta_intercept: float  # the first step size of the intercept
     average: bool
     set_offset: bool  # at the end of a fit
+    slope: float  # of the loss at most, 0 where it has the targets' unit
+    curved: bool  # small errors have less slope
     label_kernel: Array | None = None
 
     def reads_offset(self, budget: int, n_rows: int) -> bool:
@@ -127,9 +133,12 @@ class BufferSolver:
         n = batch.source.n_rows
         if machine is None:
             plan, machine = self._begin(model, batch, None)
-            if batch.targets is not None and np.isfinite(plan.loss_part.slope_bound):
-                step = plan.loss_part.slope_bound * machine.state.eta
-                warn_targets(batch.targets, float(step))
+            if plan.slope and plan.schedule.name == "smd":  # its steps have their own size
+                warn_targets(batch.targets, plan.slope * machine.state.eta)
+            elif plan.slope:
+                machine.state.follow("targets")
+            elif plan.set_offset and machine.n_outputs == 1:
+                machine.state.follow("classes")
             backup = None
         else:
             plan, grown = self._plan_for(model, batch, machine)
@@ -145,13 +154,16 @@ class BufferSolver:
             flags = batch.task == "novelty" and plan.nu is not None
             settles = plan.schedule.name in _SETTLING
             _set_average(machine.state, plan.average and (settles or flags), anew=not flags)
-            if flags and machine.state.share is None:
+            if flags and machine.state.running is None:
                 machine.state.set_share()
             self._run(machine, plan, batch, None, seen, progress)
         except BaseException:
             if backup is not None:
                 backup.restore(machine)
             raise
+        if seen < TOLD <= machine.state.t and plan.slope and machine.state.running is not None:
+            weight, _, squares = machine.state.running
+            warn_tube(plan.loss_part, float(np.sqrt(squares / (weight or 1.0))), TOLD)
         if progress is not None:
             progress.finish()
         return machine
@@ -205,7 +217,7 @@ class BufferSolver:
         """Passes over a training set, in a new order each with a generator."""
         n, state = batch.source.n_rows, machine.state
         state.begin_fit(n, machine.kernel.name == "precomputed")
-        state.drop_share()
+        state.follow(None)
         _set_average(state, False)
         _set_average(state, plan.average)
         for _ in range(epochs):
@@ -236,7 +248,8 @@ class BufferSolver:
                     state, batch.source, plan.loss, plan.step, task=batch.task, reg=plan.reg,
                     labels=batch.labels, targets=batch.targets, weights=batch.weights,
                     order=order, nu=None if plan.nu is None else plan.nu.nu,
-                    offset=plan.offset, aside=plan.set_offset, first_id=first_id, history=history,
+                    offset=plan.offset, aside=plan.set_offset, slope=plan.slope,
+                    curved=plan.curved, first_id=first_id, history=history,
                     record=machine._recorded, start=start, stop=stop,
                 )  # fmt: skip
             except FloatingPointError as error:
@@ -285,6 +298,8 @@ class BufferSolver:
             kernel = replace(kernel, gamma=width * kernel.gamma)  # type: ignore[union-attr]
         if trial is None:
             warn_rows(kernel, batch.X)
+            if n_rows is not None:
+                warn_tube(plan.loss_part, unit, n_rows)
         state = KernelState(
             kernel.spec(source.n_features),
             source.n_features,
@@ -385,11 +400,11 @@ def _resolve(
             raise ValueError("the nu-trick fixes reg at 1: give nu or reg (or C), not both")
         reg = 1.0
     elif reg is None or not is_read_off:
-        reg = resolve_reg(model.reg, model.C, n_rows) / _step_unit(part, unit)
+        reg = resolve_reg(model.reg, model.C, n_rows) / step_unit(part, unit)
     refuse_unread(model, part, schedule)
     eta0 = _eta0(model, schedule)
     eta_intercept = getattr(schedule, "eta0_intercept", None) or eta0
-    eta0 *= _step_unit(part, unit)
+    eta0 *= step_unit(part, unit)
     unset = model.fit_intercept is None and batch.task == "classify"
     # a shift would change what a loss says of probabilities, distances, or of the margin
     says_more = part.name == "graph_hinge" or hasattr(part, "probability")
@@ -403,9 +418,11 @@ def _resolve(
         schedule=schedule,
         step=schedule.spec(reg=reg, C=model.C, eta0=eta0, t0=_t0(eta0, reg)),
         loss=_loss_spec(model, part, batch),
-        eta_intercept=float(eta_intercept) * _step_unit(part, unit),
+        eta_intercept=float(eta_intercept) * step_unit(part, unit),
         average=_average(model, schedule),
         set_offset=unset and nu is None and not says_more,
+        slope=loss_slope(part),
+        curved=loss_slope(part) > 0.0 and bool(np.isfinite(part.curvature_bound)),
     )
     if batch.index is not None:
         plan.label_kernel = label_kernel_of(model, batch.index, _count_outputs(plan, batch))
@@ -435,15 +452,6 @@ def _set_average(state: KernelState, average: bool, anew: bool = True) -> None:
         state.begin_average(anew)
     elif state.average and not average:
         state.end_average()
-
-
-def _step_unit(part: Any, unit: float) -> float:
-    """What the gradient of a loss lacks of the targets' unit."""
-    if part.task != "regression" or not np.isfinite(part.slope_bound):
-        return 1.0
-    lacking = unit / float(part.slope_bound)
-    # where the loss is curved, the gradient of a small error has the unit
-    return max(1.0, lacking) if np.isfinite(part.curvature_bound) else lacking
 
 
 def _eta0(model: Any, schedule: schedules.Schedule) -> float:
@@ -525,6 +533,7 @@ def _grow(state: KernelState, outputs: int, plan: _Plan) -> None:
         transfer[0, :2] = (-1.0, 1.0)
     else:
         transfer = np.eye(old, outputs)
+    state.follow(None)
     state.grow_outputs(transfer, plan.label_kernel, plan.eta_intercept)
 
 

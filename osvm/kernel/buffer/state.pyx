@@ -25,7 +25,9 @@ from osvm._c.merging cimport TABLE_K, TABLE_M
 from osvm._c.structs cimport N_VICTIMS, Buffer
 from osvm._input.rows cimport RowSource
 from osvm._parts.compiled cimport KernelSpec
+from osvm.kernel.buffer.cut cimport CUT_SIZE
 from osvm.kernel.buffer.share cimport SHARE_SIZE, Share
+from osvm.kernel.buffer.targets cimport TARGETS_SIZE
 from osvm.core.expansion cimport (
     EXPANSION_CHANGE, EXPANSION_COEFFICIENT, EXPANSION_F64, EXPANSION_MERGE, EXPANSION_OLDEST,
     EXPANSION_PROJECT, EXPANSION_SPARSE, EXPANSION_TERM, EXPANSION_TRACE, STATUS_NO_MEMORY,
@@ -226,19 +228,20 @@ cdef class KernelState:
 
     def set_share(self, share=None):
         """Follow the share of novel rows (`share.pxd`) from these numbers on, or from none."""
-        self._set_share(np.zeros(SHARE_SIZE))
-        self.share[:len(share or ())] = share or ()
+        self.follow("share")
+        self.running[:len(share or ())] = share or ()
         if share is None:
-            self.share_.margin = self.epsilon
-        self.share_.mass = self.share_.mean_mass = self.alpha().sum()
+            self.running[0] = self.epsilon
+        (<Share *> self.running_).mass = (<Share *> self.running_).mean_mass = self.alpha().sum()
 
-    def drop_share(self):
-        """Follow it no longer."""
-        self._set_share(None)
+    def follow(self, what):
+        """Follow "targets" (`targets.pxd`), "classes" (`cut.pxd`) or "share", or None."""
+        sizes = {"targets": TARGETS_SIZE, "classes": CUT_SIZE, "share": SHARE_SIZE}
+        self._set_running(None if what is None else np.zeros(sizes[what]))
 
-    cdef void _set_share(self, object share):
-        cdef Py_ssize_t address = 0 if share is None else share.ctypes.data
-        self.share, self.share_ = share, <Share *> address
+    cdef void _set_running(self, object running):
+        cdef Py_ssize_t address = 0 if running is None else running.ctypes.data
+        self.running, self.running_ = running, <double *> address
 
     def end_average(self):
         """f, offset and margin become their means."""
@@ -396,8 +399,8 @@ cdef class KernelState:
         if self.buf.average:
             scalars["average_from"] = self.average_from
             arrays["means"] = self._means.copy()
-        if self.share is not None:
-            arrays["share"] = self.share.copy()
+        if self.running is not None:
+            arrays["running"] = self.running.copy()
         if m:
             arrays["victim_slot"] = view(self.buf.victim_slot, m, np.intp).copy()
             arrays["victim_kv"] = self._copy_victims(0, n * m, None)
@@ -436,7 +439,7 @@ cdef class KernelState:
         return buffer_schema(
             self.buf.store.d, self.buf.f.n_out, float64=self.float64, sparse=self.sparse,
             budget=self.buf.f.budget, trace=self.trace, average="average_from" in scalars,
-            share=SHARE_SIZE if "share" in arrays else 0,
+            running=len(arrays.get("running", ())),
             n=n, n_victims=m, most_victims=N_VICTIMS,
             n_entries=0 if values is None else len(values),
             precomputed=self.kernel.kind == KERNEL_PRECOMPUTED)
@@ -488,8 +491,9 @@ cdef class KernelState:
         if self.buf.average:
             self.average_from = scalars["average_from"]
             self._set_means(fresh["means"])
-        self._set_share(fresh.get("share"))
-        self.buf.mean_scores = self.buf.average and self.share is not None
+        self._set_running(fresh.get("running"))
+        self.buf.mean_scores = (self.buf.average
+                                and len(fresh.get("running", ())) in (SHARE_SIZE, CUT_SIZE))
         for name in ("intercept", "eta_intercept", "z_intercept"):
             setattr_(self, name, fresh[name])
         for name in _PER_SLOT:
