@@ -21,7 +21,12 @@ from osvm._estimator.compat import CallbackSupport
 from osvm._estimator.progress import make_progress
 from osvm._estimator.threads import Team, resolve_jobs, row_parts
 from osvm._input import validate
-from osvm.linear.constant import warn_if_constant, warn_if_off_center, warn_of_columns
+from osvm.linear.constant import (
+    warn_if_constant,
+    warn_if_large,
+    warn_if_off_center,
+    warn_of_columns,
+)
 from osvm.linear.few_rows import are_few, solve_few, take_solution
 from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
@@ -141,12 +146,12 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         if warm is not None:
             learner, plan = warm
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
-        alive = None if auto is None else competing(plan, data)
-        n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
         centers, solution = False, None
         if warm is None:
             centers, data, solution = self._solved(data, plan, shape, rng)
             source = data.X
+        alive = None if auto is None else competing(plan, data)
+        n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
         if solution is not None:
             n_epochs, alive = 1, alive and 1
         may_stop = auto is not None and self.epochs is None
@@ -225,7 +230,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         few = may_be_few and are_few(source, numbers)
         centers = self.scale is None and self._may_center()
         centers = centers and (not numbers or is_chosen(plan))
-        if centers and (moved := Scaling.around_zero(source, few)) is not None:
+        if centers and (moved := Scaling.around_zero(source, few, not numbers)) is not None:
             data = replace(data, X=scaled(source, moved, fresh=True))
             few = may_be_few and are_few(data.X, numbers)
         if not few:
@@ -284,6 +289,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         n = data.X.n_rows
         if n > 1 and learner.seen == 0:
             warn_if_off_center(data.X, stacklevel=5)
+            warn_if_large(data.X, plan, stacklevel=5)
         if learner.seen == 0 and plan.error_kind == "absolute":
             _begin_sizes(learner, plan, data.X)
         record = self._new_record(n) if self.record else None
