@@ -27,7 +27,7 @@ from osvm.linear.constant import (
     warn_if_off_center,
     warn_of_columns,
 )
-from osvm.linear.few_rows import are_few, solve_few, take_solution
+from osvm.linear.few_rows import are_few, need_tries, solve_few, take_solution, tried_passes
 from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import OneExample
@@ -154,6 +154,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
         if solution is not None:
             n_epochs, alive = 1, alive and 1
+        elif warm is None and self.epochs is None and is_chosen(plan) and not auto:
+            n_epochs = self._tried_epochs(data, plan, shape, n_epochs, rng)
         may_stop = auto is not None and self.epochs is None
         if warm is None:
             plan, intercept = with_first_step(plan, data, n_epochs, *shape)
@@ -237,6 +239,17 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
             return centers, data, None
         seed = int(rng.integers(2**31))
         return centers, data, solve_few(data, shape, plan.fit_intercept, numbers, seed)
+
+    @staticmethod
+    def _tried_epochs(
+        data: Examples, plan: Plan, shape: tuple[int, Any], n_epochs: int, rng: Any
+    ) -> int:
+        """Passes over numbers, found by trial where rows are few beside their columns."""
+        if plan.loss.name != Squared.name or not need_tries(data.X):
+            return n_epochs
+        learner = plan.learner(data.X.n_features, *shape)
+        _begin_sizes(learner, plan, data.X)
+        return tried_passes(learner, data, int(rng.integers(2**31)))
 
     def _may_be_solved(self, plan: Plan) -> bool:
         """Whether few rows may be solved: nothing counts, follows or normalizes the passes."""
