@@ -322,13 +322,17 @@ def common_size(X: Any) -> float:
 
     The largest of two or three values does not tell the size of a column: a weight in its
     units would answer for the next value, ten times as large, with ten times what was learnt.
+    Fewer rows than 200 tell by how often their columns come twice: one row does not.
     """
-    if not X.sparse or X.n_rows < _FEWEST_ROWS:
+    if not X.sparse or X.n_rows < 2:
         return 0.0
     rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _COUNTED_ROWS)).astype(np.int64)
     part, squares = take(X, rows)
     count = part.mean_count * part.n_rows
-    if not 0.0 < count < _SELDOM * part.n_features:
+    # how often columns that come at all do so, if one row in ten has each of them
+    share = _SELDOM / _FEWEST_ROWS
+    often = min(_SELDOM, share * len(rows) / (1.0 - (1.0 - share) ** len(rows)))
+    if not 0.0 < count < often * part.n_features:
         return 0.0
     return float(np.sqrt(squares.sum() / count))
 
