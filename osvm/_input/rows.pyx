@@ -16,6 +16,8 @@ from libc.float cimport DBL_MAX
 from libc.math cimport fabs, isnan, sqrt
 from libc.string cimport memset
 
+import numpy as np
+
 from osvm.core.rows cimport row_index, row_is_sorted, row_value, rows_get
 from osvm.core.typedefs cimport (
     ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_DENSE, ROW_F64_I32, ROW_F64_I64, Row, Rows,
@@ -150,8 +152,21 @@ cdef class RowSource:
         self.largest = largest
 
     def array(self):
-        """Dense rows, as the array that they lie in; without the factors of `set_row_scale`."""
-        return <object> self._buffers[0].obj
+        """Dense rows, as the array they lie in, without the factors of `set_row_scale`; a copy
+        of sparse ones, with them.
+        """
+        cdef Py_ssize_t i, k
+        cdef Row row
+        cdef double[:, ::1] view
+        if not self.sparse:
+            return <object> self._buffers[0].obj
+        values = np.zeros((self.rows.n_rows, self.rows.n_features))
+        view = values
+        for i in range(self.rows.n_rows):
+            rows_get(&self.rows, i, &row)
+            for k in range(row.count):
+                view[i, row_index(&row, k)] += row_value(&row, k)
+        return values
 
     @property
     def mean_count(self):

@@ -21,8 +21,13 @@ from osvm._estimator.compat import CallbackSupport
 from osvm._estimator.progress import make_progress
 from osvm._estimator.threads import Team, resolve_jobs, row_parts
 from osvm._input import validate
-from osvm.linear.constant import warn_if_constant, warn_if_off_center, warn_of_columns
-from osvm.linear.few_rows import are_few, solve_few, take_solution
+from osvm.linear.constant import (
+    warn_if_constant,
+    warn_if_large,
+    warn_if_off_center,
+    warn_of_columns,
+)
+from osvm.linear.few_rows import are_few, need_tries, solve_few, take_solution, tried_passes
 from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import QuickOneExample
@@ -142,14 +147,16 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         if warm is not None:
             learner, plan = warm
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
-        alive = None if auto is None else competing(plan, data)
-        n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
         centers, solution = False, None
         if warm is None:
             centers, data, solution = self._solved(data, plan, shape, rng)
             source = data.X
+        alive = None if auto is None else competing(plan, data)
+        n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
         if solution is not None:
             n_epochs, alive = 1, alive and 1
+        elif warm is None and self.epochs is None and is_chosen(plan) and not auto:
+            n_epochs = self._tried_epochs(data, plan, shape, n_epochs, rng)
         may_stop = auto is not None and self.epochs is None
         if warm is None:
             plan, intercept = with_first_step(plan, data, n_epochs, *shape)
@@ -228,13 +235,24 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         few = may_be_few and are_few(source, numbers)
         centers = self.scale is None and self._may_center()
         centers = centers and (not numbers or is_chosen(plan))
-        if centers and (moved := Scaling.around_zero(source, few)) is not None:
+        if centers and (moved := Scaling.around_zero(source, few, not numbers)) is not None:
             data = replace(data, X=scaled(source, moved, fresh=True))
             few = may_be_few and are_few(data.X, numbers)
         if not few:
             return centers, data, None
         seed = int(rng.integers(2**31))
         return centers, data, solve_few(data, shape, plan.fit_intercept, numbers, seed)
+
+    @staticmethod
+    def _tried_epochs(
+        data: Examples, plan: Plan, shape: tuple[int, Any], n_epochs: int, rng: Any
+    ) -> int:
+        """Passes over numbers, found by trial where rows are few beside their columns."""
+        if plan.loss.name != Squared.name or not need_tries(data.X):
+            return n_epochs
+        learner = plan.learner(data.X.n_features, *shape)
+        _begin_sizes(learner, plan, data.X)
+        return tried_passes(learner, data, int(rng.integers(2**31)))
 
     def _may_be_solved(self, plan: Plan) -> bool:
         """Whether few rows may be solved: nothing counts, follows or normalizes the passes."""
@@ -287,6 +305,7 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         n = data.X.n_rows
         if n > 1 and learner.seen == 0 and not self._n_siblings:
             warn_if_off_center(data.X, stacklevel=5)
+            warn_if_large(data.X, plan, stacklevel=5)
         if learner.seen == 0 and plan.error_kind == "absolute":
             _begin_sizes(learner, plan, data.X)
         record = self._new_record(n) if self.record else None

@@ -21,7 +21,7 @@ from osvm.linear.examples import column_moments
 from osvm.linear.first_step import rare_rows, some_rows
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
-from osvm.linear.scaling import OFF_CENTER, VARIES, ScaledRows, far_columns, take
+from osvm.linear.scaling import OFF_CENTER, VARIES, ScaledRows, far_columns, large_columns, take
 from osvm.linear.training import Examples
 from osvm.schedules import MOST_COST, Adaptive, Auto, CoinBetting
 
@@ -184,9 +184,29 @@ def warn_if_far(targets: Array, stacklevel: int) -> None:
 
 
 def warn_of_columns(X: Any, plan: Plan, stacklevel: int) -> None:
-    """Warn of columns of very different size (dense ones) or far from 0."""
+    """Warn of columns of very different size or far from 0."""
     warn_if_unequal(X, plan, stacklevel + 1)
     warn_if_off_center(X, stacklevel + 1)
+    warn_if_large(X, plan, stacklevel + 1)
+
+
+def warn_if_large(X: Any, plan: Plan, stacklevel: int) -> None:
+    """Warn of sparse columns that are large beside the rest of their rows."""
+    steps_suit = plan.error_kind == "absolute" and getattr(plan.schedule, "normalized", False)
+    if steps_suit or isinstance(X, ScaledRows):
+        return
+    columns, times = large_columns(X)
+    if not len(columns):
+        return
+    k = int(times.argmin())
+    also = "" if len(columns) == 1 else f" (and {len(columns) - 1} more are alike)"
+    warnings.warn(
+        f"column {columns[k]} has values {1.0 / times[k]:.1g} times as large as the rest of its "
+        f"rows{also}, and takes the steps of the other columns: divide it by its deviation first "
+        "(LinearClassifier.fit does that by itself at its defaults)",
+        ConvergenceWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 def warn_if_unequal(X: Any, plan: Plan, stacklevel: int) -> None:

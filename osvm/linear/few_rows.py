@@ -14,6 +14,9 @@ Numbers: with fewer than five rows to a column, passes end at weights that repea
 rows and answer for others with noise.  Ridge regression on standardized columns does not; how
 much it shrinks is what errs least on each row when it is left out, and a constant is among the
 choices.  Allen (1974) has the errors of all rows from one solution.
+
+More sparse rows than that, with as many columns, are passed over as often as suits a tenth of them
+that is left out: the noise of the targets decides how much of them is worth learning.
 """
 
 from __future__ import annotations
@@ -30,10 +33,18 @@ from osvm.linear.examples import column_moments
 from osvm.linear.first_step import rare_rows
 from osvm.linear.learner import SGDLearner
 from osvm.linear.scaling import take
+from osvm.linear.training import run
 from osvm.losses import Hinge
 from osvm.schedules import MOST_COST, Constant
 
-__all__ = ["are_few", "solve_few", "suit_one_step", "take_solution"]
+__all__ = [
+    "are_few",
+    "need_tries",
+    "solve_few",
+    "suit_one_step",
+    "take_solution",
+    "tried_passes",
+]
 
 Array = npt.NDArray[Any]
 
@@ -46,6 +57,9 @@ _TOL, _MOST_EPOCHS = 1e-3, 300
 ROWS_PER_COLUMN = 5  # of numbers: with more, passes do not fit the noise
 MOST_NUMBERS = 2**21  # of dense rows that are copied to be standardized
 _SHRINKAGES = np.geomspace(1e-4, 1e3, 15)  # of the mean squared norm of a row's share
+MOST_TRIED_ROWS = 20_000  # to find how many passes are worth it: one of these,
+_PASSES, _LEFT_OUT = (5, 10, 20, 50), 10  # by one row in so many,
+_WORTH = 0.98  # whose error more passes must lower to this, to be worth their time
 _VISITS = 2000  # from which the sigmoids of `probability` are learnt
 
 
@@ -55,7 +69,7 @@ def are_few(X: Any, numbers: bool = False) -> bool:
         return False
     if numbers:
         small = X.n_rows * X.n_features <= MOST_NUMBERS
-        return small and not X.sparse and 1 < X.n_rows < ROWS_PER_COLUMN * X.n_features
+        return small and 1 < X.n_rows < ROWS_PER_COLUMN * X.n_features
     X = _rows(X)
     if largest_magnitude(X) > LARGEST:
         return False
@@ -87,12 +101,21 @@ def _rows(X: Any) -> RowSource:
     return X if isinstance(X, RowSource) else take(X, np.arange(X.n_rows), renumber=False)[0]
 
 
-def left_out_ridge(X: Array, y: Array, weight: Array, offset: bool) -> tuple[Array, float]:
-    """Weights and offset of ridge regression that err least on rows that are left out."""
+def left_out_ridge(
+    X: Array, y: Array, weight: Array, offset: bool, seldom: bool = False
+) -> tuple[Array, float]:
+    """Weights and offset of ridge regression that err least on rows that are left out.
+
+    `seldom`: columns may have a few values only, which do not tell their sizes, and whose rows
+    err by chance when they are left out.  No column is then smaller than the middle one, and
+    weights shrink for as long as the errors are not larger by more than their standard error.
+    """
     weight = weight / weight.sum()
     center, mean = (weight @ X, float(weight @ y)) if offset else (np.zeros(X.shape[1]), 0.0)
     Z = X - center
     size = np.sqrt(weight @ np.square(Z))
+    if seldom:
+        size = np.maximum(size, np.median(size[size > 0.0])) if size.any() else size
     size[~(size > 0.0)] = 1.0
     root = np.sqrt(weight)[:, None]
     Z *= root / size
@@ -101,16 +124,15 @@ def left_out_ridge(X: Array, y: Array, weight: Array, offset: bool) -> tuple[Arr
     values = np.maximum(values, 0.0)
     in_offset = weight if offset else 0.0 * weight
     along, squares = U.T @ rest, np.square(U)
-    least, solution = float(np.square(rest / (1.0 - in_offset)).sum()), None
-    for shrinkage in _SHRINKAGES * X.shape[1] / len(X):
+    errors, solutions = [np.square(rest / (1.0 - in_offset))], [np.zeros(len(X))]
+    for shrinkage in _SHRINKAGES[::-1] * X.shape[1] / len(X):
         kept = values / (values + shrinkage)
         own = np.minimum(squares @ kept + in_offset, 1.0 - 1e-12)
-        error = float(np.square((rest - U @ (kept * along)) / (1.0 - own)).sum())
-        if error < least:
-            least, solution = error, along / (values + shrinkage)
-    if solution is None:
-        return np.zeros(X.shape[1]), mean
-    w = (U @ solution) @ Z / size
+        errors.append(np.square((rest - U @ (kept * along)) / (1.0 - own)))
+        solutions.append(along / (values + shrinkage))
+    more = np.array(errors) - errors[int(np.sum(errors, axis=1).argmin())]
+    worse = more.sum(axis=1) - (np.sqrt(len(X)) * more.std(axis=1) if seldom else 0.0)
+    w = (U @ solutions[int((worse <= 0.0).argmax())]) @ Z / size
     return w, mean - float(center @ w)
 
 
@@ -120,7 +142,7 @@ def _solve_numbers(data: Any, dtype: Any, offset: bool) -> tuple[Array, Array] |
     X = np.asarray(_rows(data.X).array(), np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         try:
-            w, b = left_out_ridge(X, data.targets, weight, offset)
+            w, b = left_out_ridge(X, data.targets, weight, offset, data.X.sparse)
         except np.linalg.LinAlgError:
             return None
     largest = 1e35 if dtype == np.float32 else 1e150  # of weights in a learner
@@ -191,6 +213,30 @@ def rare_weights(solver: Any, X: Any, targets: Array, weight: Array | None) -> A
     share = (weight[found].sum() + 1.0) / (weight[rare].sum() + 2.0)
     cost = min(MOST_COST, 2.0 / share - 1.0)
     return np.where(rare, cost * weight, weight) if not found[rare].all() else None
+
+
+def need_tries(X: Any) -> bool:
+    """Whether sparse rows are so few beside their columns that passes may fit the noise."""
+    few = X.n_rows < ROWS_PER_COLUMN * X.n_features
+    return X.sparse and few and MOST_ROWS < X.n_rows <= MOST_TRIED_ROWS
+
+
+def tried_passes(learner: Any, data: Any, seed: int) -> int:
+    """How many passes err least on rows that are left out; `learner` is new, and learns."""
+    order = np.random.default_rng(seed).permutation(data.X.n_rows).astype(np.int64)
+    left_out, order = np.split(order, [data.X.n_rows // _LEFT_OUT])
+    X, targets = take(data.X, left_out, renumber=False)[0], data.targets[left_out]
+    weight = None if data.weight is None else data.weight[left_out]
+    scores, best, least = np.empty((X.n_rows, 1)), _PASSES[0], np.inf
+    for before, passes in zip((0, *_PASSES), _PASSES):
+        for _ in range(before, passes):
+            run(learner, data, order)
+        learner.decide(X, scores, True)
+        error = float(np.average(np.square(scores[:, 0] - targets), weights=weight))
+        if not error < _WORTH * least:
+            break
+        best, least = passes, error
+    return best
 
 
 def take_solution(learner: Any, solution: tuple[Array, Array], data: Any, platt: Any) -> None:

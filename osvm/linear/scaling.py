@@ -16,6 +16,10 @@ times as large as the first one, which is 1.  Where nothing can be subtracted (n
 `normalize`), s_j is at least a tenth of the mean, and a column that does not vary is one of tens.
 A column of zeros is divided by 1.
 
+A column that most sparse rows have, and that is three times as large as all that is smaller in a
+row, takes the steps of the others, as a price does beside words.  `fit` learns it with the s_j
+that makes it as large as the rest, for classes and where it may center too.
+
 `scale="running"`, for streams, is a property of the steps instead: those of normalized online
 learning (Ross, Mineiro, Langford, UAI 2013), `schedules.Adaptive(normalized=True)`.
 
@@ -51,6 +55,7 @@ __all__ = [
     "decide",
     "far_columns",
     "first_sq_norm",
+    "large_columns",
     "rows_named",
     "same_center",
     "scaled",
@@ -68,6 +73,7 @@ _FEWEST_ROWS, _COUNTED_ROWS, _SELDOM = 200, 4096, 20
 _MOST_DEVIATIONS = 10.0  # of a mean
 _FAR = 3.0  # deviations of a mean, for a column to be far from 0,
 VARIES = 1e-9  # and the share of it that its deviation is, to be more than rounding
+_LARGE = 9.0  # times the squares of all that is smaller in a row
 OFF_CENTER = 30.0  # deviations of a mean that hide what a column says
 _LOOKED_AT_ROWS, _SPARSE_ROWS = 64, 16  # before all of them
 _SMALLEST = 1e-30  # size of a column: no factor is above 1e30
@@ -105,21 +111,25 @@ class Scaling:
         return cls(scale, factors, float((top * factors).max()) * (1.0 + 1e-6), center)
 
     @classmethod
-    def around_zero(cls, X: RowSource, solved: bool) -> Scaling | None:
+    def around_zero(cls, X: RowSource, solved: bool, sizes: bool) -> Scaling | None:
         """For columns that are far from 0, in their own units; None without any.
 
-        `solved`: not by steps (`few_rows`), which bears more in dense rows.
+        `solved`: not by steps (`few_rows`), which bears more in dense rows.  `sizes`: columns that
+        are large beside the rest of sparse rows become as large as it.
         """
-        bears_more = solved and not X.sparse
-        columns, top, mean, _ = far_columns(X, _MOST_DEVIATIONS if bears_more else _FAR)
-        if not len(columns):
+        bears_more, some = solved and not X.sparse, _some_rows(X)
+        columns, top, mean, _ = far_columns(X, _MOST_DEVIATIONS if bears_more else _FAR, some)
+        large, times = large_columns(X, some) if sizes else (columns[:0], mean[:0])
+        if not len(columns) and not len(large):
             return None
-        center = np.zeros(X.n_features)
-        center[columns] = mean
+        center, factors = np.zeros(X.n_features), np.ones(X.n_features)
+        center[columns], factors[large] = mean, times
         largest = X.largest
-        if largest > 0.0:
+        if len(large):
+            largest = -1.0  # that of the other columns
+        elif largest > 0.0:
             largest = max(largest, float((top + np.abs(mean)).max())) * (1.0 + 1e-6)
-        return cls(CENTER, np.ones(X.n_features), largest, center)
+        return cls(CENTER, factors, largest, center)
 
     @classmethod
     def from_state(cls, kind: str | None, arrays: dict[str, Array], d: int) -> Scaling | None:
@@ -220,20 +230,30 @@ def _are_far(mean: Array, deviation: Array, most: float) -> Array:
     return (size > most * deviation) & ((deviation > VARIES * size) | (size > most))
 
 
-def far_columns(X: Any, most: float = _FAR) -> tuple[Array, Array, Array, Array]:
+def _some_rows(X: RowSource, most: int = 0) -> tuple[Array, ...]:
+    """Numbers of some rows; largest |x|, mean and deviation of the columns that they have, which
+    sparse rows number as they come; and the mean of their squared norms.
+    """
+    most = most or (_SPARSE_ROWS if X.sparse else _LOOKED_AT_ROWS)
+    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, most)).astype(np.int64)
+    part, squares = take_rows(X, rows)
+    return rows, *column_moments(part), squares.mean()
+
+
+def far_columns(
+    X: Any, most: float = _FAR, some: tuple[Array, ...] | None = None
+) -> tuple[Array, Array, Array, Array]:
     """Numbers of the columns that are far from 0; of them, largest |x|, mean, deviation.
 
     By all rows where some suggest it.
     """
     X = X.X if isinstance(X, ScaledRows) else X
-    looked_at, sure = (_SPARSE_ROWS, 0.5) if X.sparse else (_LOOKED_AT_ROWS, 0.75)
-    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, looked_at)).astype(np.int64)
-    part, squares = take_rows(X, rows)
-    top, mean, deviation = column_moments(part)
+    rows, top, mean, deviation, sq_norm = some or _some_rows(X)
+    sure = 0.5 if X.sparse else 0.75
     columns = np.flatnonzero(np.abs(mean) > sure * most * deviation)
-    if X.sparse and len(columns):  # whose rows have numbered their columns anew
+    if X.sparse and len(columns):
         columns = columns[_are_far(mean[columns], deviation[columns], sure * most)]
-        if not _matter(mean[columns], deviation[columns], float(squares.mean())):
+        if not _matter(mean[columns], deviation[columns], float(sq_norm)):
             return np.empty(0, np.int64), *np.empty((3, 0))
         stored, count = np.unique(stored_columns(X, rows), return_counts=True)
         columns = stored[2 * count > len(rows)]
@@ -243,6 +263,47 @@ def far_columns(X: Any, most: float = _FAR) -> tuple[Array, Array, Array, Array]
         top, mean, deviation = top[columns], mean[columns], deviation[columns]
     far = _are_far(mean, deviation, most)
     return columns[far], top[far], mean[far], deviation[far]
+
+
+def large_columns(X: Any, some: tuple[Array, ...] | None = None) -> tuple[Array, Array]:
+    """Columns that most sparse rows have and that are large beside the rest of a row, as prices
+    beside words; and what makes their deviations as large as that rest.
+
+    Most columns must come seldom: other rows are as dense ones.
+    """
+    X = X.X if isinstance(X, ScaledRows) else X
+    none = np.empty(0, np.int64), np.empty(0)
+    if not X.sparse or 2.0 * X.mean_count > X.n_features or X.n_rows < _SPARSE_ROWS:
+        return none
+    _, _, mean, deviation, _ = some or _some_rows(X)
+    if not _have_gap(mean, deviation):
+        return none
+    rows, _, mean, deviation, _ = _some_rows(X, _LOOKED_AT_ROWS)
+    stored, first, count = np.unique(
+        stored_columns(X, rows), return_index=True, return_counts=True
+    )
+    often = 2 * count > len(rows)
+    seldom = ~often[np.argsort(first)]
+    rest = float(np.square(mean[seldom]).sum() + np.square(deviation[seldom]).sum())
+    if not often.any() or not rest > 0.0:
+        return none
+    columns = stored[often]
+    _, mean, deviation = column_moments(X, columns)
+    squares = np.square(deviation)
+    squares += np.where(_are_far(mean, deviation, _FAR), 0.0, np.square(mean))
+    order = np.argsort(squares)
+    smaller = rest + np.cumsum(np.append(0.0, squares[order[:-1]]))
+    above = np.flatnonzero(squares[order] > _LARGE * smaller)
+    if not len(above):
+        return none
+    large = np.sort(order[above[0] :])
+    return columns[large], np.sqrt(smaller[above[0]]) / deviation[large]
+
+
+def _have_gap(mean: Array, deviation: Array) -> bool:
+    """Whether one of the larger columns is large beside all smaller ones together."""
+    squares = np.sort(np.square(mean) + np.square(deviation))
+    return bool((squares[1:] > _LARGE * np.cumsum(squares)[:-1])[len(squares) // 2 :].any())
 
 
 def _matter(mean: Array, deviation: Array, sq_norm: float) -> bool:
@@ -261,13 +322,17 @@ def common_size(X: Any) -> float:
 
     The largest of two or three values does not tell the size of a column: a weight in its
     units would answer for the next value, ten times as large, with ten times what was learnt.
+    Fewer rows than 200 tell by how often their columns come twice: one row does not.
     """
-    if not X.sparse or X.n_rows < _FEWEST_ROWS:
+    if not X.sparse or X.n_rows < 2:
         return 0.0
     rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _COUNTED_ROWS)).astype(np.int64)
     part, squares = take(X, rows)
     count = part.mean_count * part.n_rows
-    if not 0.0 < count < _SELDOM * part.n_features:
+    # how often columns that come at all do so, if one row in ten has each of them
+    share = _SELDOM / _FEWEST_ROWS
+    often = min(_SELDOM, share * len(rows) / (1.0 - (1.0 - share) ** len(rows)))
+    if not 0.0 < count < often * part.n_features:
         return 0.0
     return float(np.sqrt(squares.sum() / count))
 

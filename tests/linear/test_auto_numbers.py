@@ -139,3 +139,29 @@ def test_columns_of_other_units_that_come_often_keep_their_own_size():
     y = X @ (rng.normal(size=40) / units)
     model = osvm.LinearRegressor(random_state=0).fit(X[:700], y[:700])
     assert model.score(X[700:], y[700:]) > 0.95
+
+
+@pytest.mark.parametrize("block", [2, 20, 100])
+def test_a_stream_of_few_rows_at_a_time_does_not_take_sizes_from_two_values(block):
+    """R2 was -22,000 and -10: one value of a column told its size."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        X = sp.random(2000, 5000, 0.002, format="csr", random_state=seed)
+        y = X @ rng.normal(size=5000)
+        model = osvm.LinearRegressor()
+        for start in range(0, 1000, block):
+            model.partial_fit(X[start : start + block], y[start : start + block])
+        assert model.score(X[1000:], y[1000:]) > 0.0
+
+
+def test_columns_that_all_rows_have_keep_their_units_in_small_blocks():
+    """Also where they are few of very many."""
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(600, 6))
+    y = Z @ rng.normal(size=6)
+    X = sp.csr_matrix(Z * np.geomspace(1e-3, 1e3, 6))
+    X = sp.csr_matrix((X.data, X.indices * 1000, X.indptr), shape=(600, 10000))
+    model = osvm.LinearRegressor()
+    for start in range(0, 600, 10):
+        model.partial_fit(X[start : start + 10], y[start : start + 10])
+    assert model.score(X, y) > 0.95

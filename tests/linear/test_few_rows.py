@@ -54,6 +54,40 @@ def test_rows_left_out_choose_the_shrinkage(n, d, weighted, offset):
     np.testing.assert_allclose(b, naive_b, rtol=1e-6, atol=1e-8)
 
 
+def test_columns_that_come_seldom_are_shrunk_within_the_standard_error():
+    """By the definition, row after row; at n = d the least error was one of chance (R2 -.8)."""
+    rng = np.random.default_rng(4)
+    n, d = 14, 12
+    X = rng.random((n, d)) * (rng.random((n, d)) < 0.3) * np.geomspace(0.1, 10.0, d)
+    X[:, :6] /= 50.0
+    y = X @ rng.normal(size=d) + 1.0 * rng.normal(size=n)
+    size = X.std(axis=0)
+    size = np.maximum(size, np.median(size[size > 0]))
+    Z = X / size
+
+    def solve(rows, shrinkage):
+        center, mean = Z.mean(axis=0), y.mean()
+        A = (Z[rows] - center).T @ (Z[rows] - center) / n + shrinkage * np.eye(d)
+        w = np.linalg.solve(A, (Z[rows] - center).T @ (y[rows] - mean) / n)
+        return w, mean - center @ w
+
+    shrinkages = np.array([1e15, *_SHRINKAGES[::-1]]) * d / n
+    errors = np.empty((len(shrinkages), n))
+    for k, shrinkage in enumerate(shrinkages):
+        w, b = solve(np.arange(n), shrinkage)
+        centered = Z - Z.mean(axis=0)
+        A = centered.T @ centered / n + shrinkage * np.eye(d)
+        own = np.einsum("ij,jk,ik->i", centered, np.linalg.inv(A), centered) / n + 1 / n
+        errors[k] = np.square((y - Z @ w - b) / (1 - own))
+    more = errors - errors[errors.sum(axis=1).argmin()]
+    chosen = int((more.sum(axis=1) <= np.sqrt(n) * more.std(axis=1)).argmax())
+    assert chosen < errors.sum(axis=1).argmin()
+    w, b = solve(np.arange(n), shrinkages[chosen])
+    found_w, found_b = left_out_ridge(X, y, np.ones(n), True, seldom=True)
+    np.testing.assert_allclose(found_w, w / size, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found_b, b, rtol=1e-6, atol=1e-8)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("far", [0.0, 1e4])
 def test_more_columns_than_rows(dtype, far):
@@ -152,3 +186,25 @@ def test_a_rare_class_of_few_rows_counts_more(weighted, flip, sparse):
     expected = optimum(weight)
     found = np.append(model.coef_, model.intercept_)
     assert np.linalg.norm(found - expected) < 0.03 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.5])
+@pytest.mark.parametrize("n", [300, 1000])
+def test_sparse_rows_as_many_as_columns(n, noise):
+    """Passes stopped too soon without noise (R2 .74, Ridge .85), and more of them fit it."""
+    rng = np.random.default_rng(n)
+    X = sp.random(2 * n, n, 0.05, format="csr", random_state=n)
+    y = X @ rng.normal(size=n)
+    y = y / y.std() + noise * rng.normal(size=2 * n)
+    gram = (X[:n].T @ X[:n]).toarray() + np.eye(n)  # Ridge of scikit-learn, but for the offset
+    ridge = X[n:] @ np.linalg.solve(gram, X[:n].T @ (y[:n] - y[:n].mean())) + y[:n].mean()
+    reference = 1.0 - np.square(ridge - y[n:]).mean() / y[n:].var()
+    model = osvm.LinearRegressor(random_state=0).fit(X[:n], y[:n])
+    assert model.score(X[n:], y[n:]) > reference - 0.02
+    assert model.n_iter_ == (1 if n <= 500 else 50 if noise < 0.3 else 5)
+    if n <= 500:  # solved
+        w, b = left_out_ridge(X[:n].toarray(), y[:n], np.ones(n), True, seldom=True)
+        np.testing.assert_allclose(model.coef_, w, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(model.intercept_, b, rtol=1e-9)
+    else:
+        assert osvm.LinearRegressor(epochs=7).fit(X[:n], y[:n]).n_iter_ == 7

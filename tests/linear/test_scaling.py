@@ -474,3 +474,49 @@ def test_a_stream_of_sparse_rows_with_a_column_far_from_0_warns(estimator):
         estimator().partial_fit(X, y)
     with pytest.warns(osvm.exceptions.ConvergenceWarning, match="column 62 has mean 3e"):
         estimator(fit_intercept=False).fit(X, y)
+
+
+def _text_with_prices(n, unit, dtype=np.float64):
+    """Rows of words, a length and a price in some unit; both matter."""
+    rng = np.random.default_rng(n)
+    words = sp.random(n, 300, 0.03, random_state=2, format="csr")
+    numbers = rng.gamma(2.0, 1.0, (n, 2))
+    y = words @ rng.standard_normal(300) + 0.5 * numbers @ [1.0, -1.0] > 0
+    return sp.csr_matrix(sp.hstack([numbers * [1.0, unit], words]), dtype=dtype), y.astype(int)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [400, 2000])
+def test_sparse_columns_in_large_units_are_learnt_beside_words(n, dtype):
+    """As from columns that are as large as the rest of a row, in any unit."""
+    X, y = _text_with_prices(n, 1e5, dtype)
+    columns, times = scaling.large_columns(RowSource.csr(X.data, X.indices, X.indptr, 302))
+    assert columns.tolist() == [1]
+    factors = np.ones(302)
+    factors[1] = times[0]
+    small = sp.csr_matrix(X @ sp.diags(factors), dtype=dtype)
+    own = small[:, 1].toarray().std() / np.sqrt(small[:, [0, *range(2, 302)]].power(2).sum() / n)
+    assert 0.7 < own < 1.4  # of 64 rows
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = osvm.LinearClassifier(random_state=1).fit(X, y)
+        expected = osvm.LinearClassifier(random_state=1).fit(small, y)
+    wanted, bound = expected.decision_function(small), 1e-3 if dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(model.decision_function(X), wanted, rtol=bound, atol=bound)
+    shown = X @ model.coef_[0] + model.intercept_
+    np.testing.assert_allclose(shown, wanted, rtol=10 * bound, atol=10 * bound)
+    tenfold, _ = _text_with_prices(n, 1e6, dtype)
+    again = osvm.LinearClassifier(random_state=1).fit(tenfold, y).decision_function(tenfold)
+    np.testing.assert_allclose(again, wanted, rtol=bound, atol=bound)
+
+
+def test_columns_in_large_units_warn_where_they_are_not_scaled():
+    X, y = _text_with_prices(400, 1e5)
+    with pytest.warns(osvm.exceptions.ConvergenceWarning, match="column 1 has values 5e"):
+        osvm.LinearClassifier().partial_fit(X, y)
+    with pytest.warns(osvm.exceptions.ConvergenceWarning, match="column 1 has values 5e"):
+        osvm.LinearClassifier(schedule="bottou").fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", osvm.exceptions.ConvergenceWarning)
+        osvm.LinearRegressor().partial_fit(X, y)  # whose steps have the units of each column
+        osvm.LinearClassifier().partial_fit(_text_with_prices(400, 1.0)[0], y)
