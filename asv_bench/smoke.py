@@ -54,7 +54,7 @@ def benchmarks() -> Iterator[tuple[str, Any]]:
     for info in sorted(pkgutil.iter_modules(asv_bench.__path__), key=lambda i: i.name):
         if info.name.startswith("bench_"):
             module = importlib.import_module(f"asv_bench.{info.name}")
-            for name, item in vars(module).items():
+            for name, item in list(vars(module).items()):
                 if inspect.isclass(item) and item.__module__ == module.__name__ and any(
                     attribute.startswith(PREFIXES) for attribute in dir(item)
                 ):  # fmt: skip

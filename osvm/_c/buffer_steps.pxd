@@ -55,6 +55,11 @@ cdef extern from "../_c/expand.h" nogil:
 
 # ------------------------------------------------------------- sums over slots
 
+cdef inline bint sums_b(const Buffer *buf) noexcept nogil:
+    """Whether sums with B are carried along."""
+    return buf.trace or buf.mean_scores
+
+
 cdef inline bint sums_reserve(const Buffer *buf, Sums *sums, Py_ssize_t n) noexcept nogil:
     """Room for n columns against the slots there are and n more."""
     cdef size_t size = sizeof(double) if buf.store.f64 else sizeof(float)
@@ -117,7 +122,7 @@ cdef inline void patch(Buffer *buf, Sums *sums, Py_ssize_t slot, Py_ssize_t firs
             else:
                 osvm_patch_f32(sums.fa + k * n + first, m, new_a[k], <float *> new, old_a,
                                <float *> (old if had else new))
-        if not buf.trace:
+        if not sums_b(buf):
             continue
         old_b = buf.B[slot * buf.f.n_out + k] if had else 0.0
         if new_b[k] != 0.0 or old_b != 0.0:
@@ -181,7 +186,7 @@ cdef inline int find_victims(Buffer *buf, Py_ssize_t first) noexcept nogil:
         buf.victim_of[buf.victim_slot[c]] = <int32_t> c
     status = tile_load_slots(&buf.store, &buf.victim_tile, buf.victim_slot, m)
     if status == 0:
-        status = sums_fill(buf, &buf.victim_tile, &buf.victims, buf.trace)
+        status = sums_fill(buf, &buf.victim_tile, &buf.victims, sums_b(buf))
     tile_release(&buf.store, &buf.victim_tile)
     buf.n_victims = m if status == 0 else 0
     return status
@@ -254,7 +259,7 @@ cdef inline int read_slot(Buffer *buf, Py_ssize_t slot, double *f, double *z) no
     """f and z at a slot's row, without its own term; -1 when memory is short."""
     cdef int status = tile_load_slots(&buf.store, &buf.victim_tile, &slot, 1)
     if status == 0:
-        status = sums_fill(buf, &buf.victim_tile, &buf.victims, buf.trace)
+        status = sums_fill(buf, &buf.victim_tile, &buf.victims, sums_b(buf))
     tile_release(&buf.store, &buf.victim_tile)
     if status == 0:
         read_rest(buf, &buf.victims, 0, read_real(buf.victims.kv, buf.store.f64, slot), slot, f, z)

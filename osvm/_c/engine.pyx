@@ -19,7 +19,7 @@ from osvm._c.buffer cimport (
     buffer_free, buffer_reserve, kappa_dot, read_real, resize, sums_free,
 )
 from osvm._c.buffer_steps cimport (
-    buffer_average, buffer_insert, buffer_shrink, fold_beta, sums_fill, sums_reserve,
+    buffer_average, buffer_insert, buffer_shrink, fold_beta, sums_b, sums_fill, sums_reserve,
 )
 from osvm._c.column_cache cimport (
     cache_combine, cache_fetch, cache_free, cache_gram, cache_init, cache_touch,
@@ -236,7 +236,7 @@ cdef int expansion_load(Expansion *f, const Rows *X, const Py_ssize_t *order, Py
     if status == STATUS_OK:
         status = tile_load_rows(&buf.store, &buf.tile, X, order, first, n, first_id)
     if status == STATUS_OK:
-        status = sums_fill(buf, &buf.tile, &buf.block, buf.trace)
+        status = sums_fill(buf, &buf.tile, &buf.block, sums_b(buf))
     if status != STATUS_OK:
         expansion_release(f)
     return status

@@ -71,6 +71,7 @@ cdef struct Buffer:
     bint trace              # beta is kept
     bint norm               # ||f||^2 is kept, and with the trace <f, z>
     bint average            # beta is the running mean of alpha
+    bint mean_scores        # scores of that mean are wanted of each block
     double p                # beta = p A + q B
     double q
     double *B               # capacity x K

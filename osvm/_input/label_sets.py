@@ -91,6 +91,18 @@ class LabelSets:
             raise ValueError(f"Y has {len(index)} labels; there must be 1 to {MAX_LABELS}")
         return index
 
+    def stream_index(self, known: LabelIndex | None, classes: Any) -> LabelIndex:
+        """The labels that a model has before it learns these sets, with those of `classes`."""
+        index = known
+        if classes is not None:
+            given = label_array(classes)
+            index = LabelIndex.of(given) if index is None else index.grown(given)[0]
+        elif index is None:
+            index = LabelIndex.empty() if self.width is None else self.new_index()
+        if self.width is not None and self.width > len(index):
+            raise ValueError(f"Y has {self.width} columns where the model has {len(index)} labels")
+        return index
+
     def row_of(self) -> Array:
         """The row of each label."""
         return np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))

@@ -411,12 +411,13 @@ class LabelRuns:
 
     __slots__ = ("alike", "blocks", "changes", "counts", "first", "n", "next_look")
 
-    def __init__(self) -> None:
-        self.alike = 0  # rows of the `first` label before any other; -1: enough, or another came
+    def __init__(self, silent: bool = False) -> None:
+        # rows of the `first` label before any other; -1: enough, or another came
+        self.alike = -1 if silent else 0
         self.first: Any = None
         self.counts: dict[int, int] = {}
         self.changes = self.n = self.blocks = 0
-        self.next_look: float = 16.0
+        self.next_look: float = math.inf if silent else 16.0
 
     def reorder(self, order: npt.NDArray[Any]) -> None:
         """Code `order[k]` is k from now on."""

@@ -469,7 +469,7 @@ def plain(model: Any, fitted: bool = False, one: bool = False) -> Any:
     params = model.get_params(deep=False)
     silent = {"callback": None, "verbose": False}
     params |= {name: value for name, value in silent.items() if name in params}
-    if one and isinstance(model, LinearEstimator):
+    if one and isinstance(model, LinearEstimator | MultilabelClassifier):
         params["schedule"] = one_setting(params["schedule"])
     out = cls(**{name: copy.copy(value) for name, value in params.items()})
     if fitted and one and isinstance(model, LinearEstimator):

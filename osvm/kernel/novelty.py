@@ -31,7 +31,9 @@ class KernelNovelty(OutlierMixin, KernelEstimator):
     ----------
     nu : float, NuTrick or None, default 0.1
         Fraction of examples below the margin (then `reg` is 1); None keeps the margin at 1.
-        `fit` ends by setting the margin so that this share of the training rows is below it.
+        `fit` ends by setting the margin so that this share of the training rows is below it; in
+        a stream the margin follows the score below which this share of the rows lay, each
+        judged before it was learnt.
     reg, C, kernel, gamma, degree, coef0, budget, eviction, schedule, eta0, epochs, shuffle, \
 random_state, warm_start, verbose, record
         As for :class:`KernelClassifier`; `schedule` is "constant" by default.

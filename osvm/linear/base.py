@@ -63,6 +63,7 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
     _platt: Platt | None = None
     _scaling: Scaling | None = None
     _visits: np.random.Generator
+    _n_siblings = 0  # models of the `MultilabelClassifier` of which this is one
     history_: dict[str, Array]
 
     def _keep(self, params: dict[str, Any]) -> None:
@@ -95,13 +96,12 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         if fresh and self.scale is None:
             return source, X
         if fresh:
-            scaling = Scaling.of(self.scale, source, self._may_center(source))
+            scaling = Scaling.of(self.scale, source, self._may_center())
         return scaled(source, scaling, fresh), X
 
-    def _may_center(self, source: Any) -> bool:
+    def _may_center(self) -> bool:
         """Whether an offset can make up for columns that are centered."""
-        free = self.fit_intercept is True and not self.normalize and self._error_kind != "novel"
-        return free and not source.sparse
+        return self.fit_intercept is True and not self.normalize and self._error_kind != "novel"
 
     @staticmethod
     def _weight_dtype(X: Any) -> Any:
@@ -201,7 +201,9 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
             raise interrupt
         if epochs is not None:
             epochs.close()
-        if not (source.sparse or centers):
+        if self._n_siblings:  # whose owner warns of all
+            return
+        if not centers:
             warn_of_columns(data.X, plan, stacklevel=3)
         self._warn(learner, plan, data, before, figures)
 
@@ -224,7 +226,7 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         source, numbers = data.X, not isinstance(plan.schedule, Auto)
         may_be_few = self._may_be_solved(plan)
         few = may_be_few and are_few(source, numbers)
-        centers = not source.sparse and self.scale is None and self._may_center(source)
+        centers = self.scale is None and self._may_center()
         centers = centers and (not numbers or is_chosen(plan))
         if centers and (moved := Scaling.around_zero(source, few)) is not None:
             data = replace(data, X=scaled(source, moved, fresh=True))
@@ -283,7 +285,7 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
     ) -> None:
         """Learn one block of a stream in the order of its rows; all of it or nothing."""
         n = data.X.n_rows
-        if n > 1 and learner.seen == 0 and not data.X.sparse:
+        if n > 1 and learner.seen == 0 and not self._n_siblings:
             warn_if_off_center(data.X, stacklevel=5)
         if learner.seen == 0 and plan.error_kind == "absolute":
             _begin_sizes(learner, plan, data.X)

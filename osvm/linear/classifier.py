@@ -235,12 +235,17 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             if plan.multi_loss or self.taxonomy is not None:
                 plan = dataclasses.replace(plan, delta=self._distances(index))
             n_out = self._n_out(n_classes, plan)
-            wide = source.n_features > MOST_COLUMNS_PER_ROW * source.n_rows
-            plan = plan.of_size(source.n_features, n_out, wide and suit_one_step(source))
+            plan = self._of_size(plan, source, n_out)
             data = Examples(source, encode_targets(codes, n_out), weight)
             shape = n_out, self._weight_dtype(rows)
             self._train((X, y, sample_weight), data, plan, shape, labels_seen)
             return self
+
+    def _of_size(self, plan: Plan, source: Any, n_out: int) -> Plan:
+        """The plan of a fit, as so many rows and columns allow it."""
+        wide = source.n_features > MOST_COLUMNS_PER_ROW * source.n_rows
+        outputs = n_out * max(1, self._n_siblings)
+        return plan.of_size(source.n_features, outputs, wide and suit_one_step(source))
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -365,10 +370,18 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if "_learner" not in known:
             plan = resolve_plan(self, None, self._distances(index))
             n_out = self._n_out(len(index), plan)
-            plan = plan.of_size(source.n_features, n_out).for_stream(source)
-            return plan.learner(source.n_features, n_out, self._weight_dtype(rows)), plan, n_out
+            outputs = n_out * max(1, self._n_siblings)
+            alive = affordable(source.n_features, outputs)
+            plan = plan.of_size(source.n_features, outputs).for_stream(source)
+            shape = source.n_features, n_out, self._weight_dtype(rows)
+            return plan.learner(*shape, alive=alive), plan, n_out
         learner, plan = self._going_on(None, source)
         n_out = self._n_out(len(index), plan)
+        if isinstance(plan.schedule, Auto):
+            everyone = affordable(source.n_features, n_out * max(1, self._n_siblings))
+            if learner.alive & ~everyone:
+                learner = learner.copy()
+                learner.keep_best()
         if n_out == learner.weights.n_out:
             return learner, plan, n_out
         if plan.delta is not None:
@@ -378,11 +391,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 "schedule='smd' cannot take new labels in mid-stream: name all of them in the "
                 "first call, partial_fit(..., classes=...)"
             )
-        if isinstance(plan.schedule, Auto):
-            everyone = affordable(source.n_features, n_out)
-            if learner.alive & ~everyone:
-                learner = learner.copy()
-                learner.keep_best()
         wide = learner.with_outputs(n_out)
         wide.set_parts(*plan.specs())
         return wide, plan, n_out

@@ -8,18 +8,20 @@ it nearly always; otherwise some thousand rows are scored.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from osvm._input.label_sets import membership_column
 from osvm._input.scan import may_be_far
 from osvm.exceptions import ConvergenceWarning
 from osvm.linear.examples import column_moments
 from osvm.linear.first_step import rare_rows, some_rows
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
-from osvm.linear.scaling import ScaledRows, far_columns, take
+from osvm.linear.scaling import OFF_CENTER, VARIES, ScaledRows, far_columns, take
 from osvm.linear.training import Examples
 from osvm.schedules import MOST_COST, Adaptive, Auto, CoinBetting
 
@@ -35,8 +37,6 @@ _PERFECT = 1e-6
 _FAR, _FEWEST_TARGETS = 1000.0, 20
 # How many times the smallest column the largest one may be, by so many rows.
 _UNEQUAL, _SIZED_ROWS = 1000.0, 64
-# How many deviations the mean of a column may be.
-_OFF_CENTER = 30.0
 
 
 def _compare(
@@ -91,6 +91,24 @@ def warn_if_constant(
     X, _ = take(data.X, rows, renumber=False)
     scores = np.empty((X.n_rows, learner.weights.n_out))
     learner.decide(X, scores, plan.average_from >= 0)
+    figures = _no_better(plan, targets, scores, weight)
+    if figures is None:
+        return
+    what, found, constant = figures
+    warnings.warn(
+        f"the model is no better on its training rows than a constant answer ({what} "
+        f"{found:.3g}, of the constant {constant:.3g}): if the features say anything about the "
+        "targets, scale them (unit norm for text, unit variance for measurements), lower reg, "
+        "or raise epochs",
+        ConvergenceWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def _no_better(
+    plan: Plan, targets: Array, scores: Array, weight: Array | None
+) -> tuple[str, float, float] | None:
+    """Figures of scores that are no better than the best constant: of what, theirs, its own."""
     if isinstance(plan.schedule, Auto) and scores.shape[1] == 1:
         # who looks for a rare class errs more on the other one: by what it costs to miss it
         rare = rare_rows(targets, weight)
@@ -99,15 +117,41 @@ def warn_if_constant(
             costs = costs if weight is None else costs * weight
             better, _ = _compare(plan, targets, scores, costs)
             if better:
-                return
-    better, (what, found, constant) = _compare(plan, targets, scores, weight)
-    if better or max(found, constant) <= _nearly_none(plan, targets, weight):
+                return None
+    better, figures = _compare(plan, targets, scores, weight)
+    if better or max(figures[1:]) <= _nearly_none(plan, targets, weight):
+        return None
+    return figures
+
+
+def warn_of_labels(
+    plan: Plan,
+    names: list[Any],
+    member: Any,
+    scores_of: Callable[[Array], Array],
+    sample_weight: Any,
+    stacklevel: int,
+) -> None:
+    """Warn of labels whose models are no better on their rows than one answer for all.
+
+    `member` is rows by labels, `scores_of` gives the scores of rows by their numbers.
+    """
+    rows = some_rows(member.shape[0], _SCORED_ROWS)
+    scores, member = scores_of(rows), member[rows]
+    weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)[rows]
+    bad = []
+    for k in range(len(names)):
+        targets = np.where(membership_column(member, k), 1.0, -1.0)
+        varies = targets.min() < targets.max()
+        if varies and _no_better(plan, targets, scores[:, k : k + 1], weight) is not None:
+            bad.append(repr(names[k]))
+    if not bad:
         return
+    some = ", ".join(bad[:3]) + (", ..." if len(bad) > 3 else "")
     warnings.warn(
-        f"the model is no better on its training rows than a constant answer ({what} "
-        f"{found:.3g}, of the constant {constant:.3g}): if the features say anything about the "
-        "targets, scale them (unit norm for text, unit variance for measurements), lower reg, "
-        "or raise epochs",
+        f"{len(bad)} of {len(names)} labels ({some}) are predicted no better on the training "
+        "rows than by one answer for all rows: if the features say anything about them, scale "
+        "them (unit norm for text, unit variance for measurements), lower reg, or raise epochs",
         ConvergenceWarning,
         stacklevel=stacklevel + 1,
     )
@@ -140,7 +184,7 @@ def warn_if_far(targets: Array, stacklevel: int) -> None:
 
 
 def warn_of_columns(X: Any, plan: Plan, stacklevel: int) -> None:
-    """Warn of dense columns of very different size or far from 0."""
+    """Warn of columns of very different size (dense ones) or far from 0."""
     warn_if_unequal(X, plan, stacklevel + 1)
     warn_if_off_center(X, stacklevel + 1)
 
@@ -165,10 +209,12 @@ def warn_if_unequal(X: Any, plan: Plan, stacklevel: int) -> None:
 
 
 def warn_if_off_center(X: Any, stacklevel: int) -> None:
-    """Warn of dense columns that hardly differ from their mean, where it is not subtracted."""
+    """Warn of columns that hardly differ from their mean, where it is not subtracted."""
     if isinstance(X, ScaledRows) and X.scaling.center is not None:
         return
-    columns, _, mean, deviation = far_columns(X, _OFF_CENTER)
+    columns, _, mean, deviation = far_columns(X, OFF_CENTER)
+    varies = deviation > VARIES * np.abs(mean)  # a constant has nothing to say
+    columns, mean, deviation = columns[varies], mean[varies], deviation[varies]
     if not len(columns):
         return
     k = int((np.abs(mean) / deviation).argmax())

@@ -177,7 +177,8 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
     largest : float
         Bound of the magnitudes after that, where it is known.
     center : float64 array, optional
-        With `factors`: subtracted before.  Rows are dense then.
+        With `factors`: subtracted before.  Sparse rows then have an entry for each of its
+        columns that is not 0.
 
     Returns
     -------
@@ -226,8 +227,6 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
         middle = center
         if times == NULL or middle.shape[0] != X.rows.n_features:
             raise ValueError("a center is for rows with factors, and of all columns")
-        if X.sparse:
-            return take_filled(X, rows, factors, center, largest)
         moved = &middle[0]
     ends, sq_norms = np.zeros(m + 1, np.int64), np.zeros(m)
     ends_view, squares = ends, sq_norms
@@ -237,6 +236,9 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
         rows_get(&X.rows, rows[n], &row)
         total += row.count
         ends_view[n + 1] = total
+    if X.sparse and moved != NULL:
+        taken = take_moved(X, rows, factors, center, total, largest)
+        return take_rows(taken, np.arange(m)) if renumber else (taken, sq_norms)
     values = np.empty(total, np.float32 if single else np.float64)
     values_at = <char *> pointer(values)
     columns = np.empty(total if X.sparse else 0, np.int32 if renumber or narrow else np.int64)
@@ -286,26 +288,92 @@ def take_rows(RowSource X, const int64_t[::1] rows, bint renumber=True, factors=
     return taken, sq_norms
 
 
-cdef take_filled(RowSource X, const int64_t[::1] rows, factors, center, double largest):
-    """`take_rows` of sparse rows around a center: dense ones, as zeros are no zeros there."""
-    cdef Py_ssize_t n, k
+cdef take_moved(RowSource X, const int64_t[::1] rows, factors, center, Py_ssize_t total,
+                double largest):
+    """`take_rows` of sparse rows around a center: a zero of one of its columns is none there."""
+    cdef Py_ssize_t n, k, f, at = 0, first
+    cdef int64_t j
     cdef Row row
     cdef RowSource taken
-    cdef double[:, ::1] filled
-    values = np.tile(-np.asarray(center), (rows.shape[0], 1))
-    filled = values
-    for n in range(rows.shape[0]):
-        if not 0 <= rows[n] < X.rows.n_rows:
-            raise IndexError(f"row {rows[n]} of {X.rows.n_rows}")
-        rows_get(&X.rows, rows[n], &row)
-        for k in range(row.count):
-            filled[n, row_index(&row, k)] += row_value(&row, k)
-    values *= factors
-    if X.rows.kind in (ROW_F32_I32, ROW_F32_I64):
-        values = values.astype(np.float32)
-    taken = RowSource.dense(values)
+    cdef const double[::1] times = factors, middle = center
+    far = np.flatnonzero(np.asarray(center)).astype(np.int64)
+    cdef const int64_t[::1] moved = far
+    cdef Py_ssize_t n_far = far.shape[0]
+    cdef double[::1] values_view
+    cdef int64_t[::1] columns_view, ends_view
+    total += rows.shape[0] * n_far
+    values, columns = np.empty(total), np.empty(total, np.int64)
+    ends = np.zeros(rows.shape[0] + 1, np.int64)
+    values_view, columns_view, ends_view = values, columns, ends
+    with nogil:
+        for n in range(rows.shape[0]):
+            rows_get(&X.rows, rows[n], &row)
+            f = 0
+            if row_is_sorted(&row):         # merged, so that rows stay sorted
+                for k in range(row.count + 1):
+                    j = row_index(&row, k) if k < row.count else X.rows.n_features
+                    while f < n_far and moved[f] < j:
+                        columns_view[at] = moved[f]
+                        values_view[at] = -middle[moved[f]] * times[moved[f]]
+                        f += 1
+                        at += 1
+                    if k < row.count:
+                        f += f < n_far and moved[f] == j
+                        columns_view[at] = j
+                        values_view[at] = (row_value(&row, k) - middle[j]) * times[j]
+                        at += 1
+            else:                           # columns may repeat: the far ones are added up
+                first = at
+                for f in range(n_far):
+                    columns_view[at] = moved[f]
+                    values_view[at] = -middle[moved[f]]
+                    at += 1
+                for k in range(row.count):
+                    j = row_index(&row, k)
+                    if middle[j] != 0.0:
+                        f = column_place(&moved[0], n_far, j)
+                        values_view[first + f] += row_value(&row, k)
+                        continue
+                    columns_view[at] = j
+                    values_view[at] = row_value(&row, k) * times[j]
+                    at += 1
+                for f in range(n_far):
+                    values_view[first + f] *= times[moved[f]]
+            ends_view[n + 1] = at
+    kind = np.int32 if X.rows.kind in (ROW_F32_I32, ROW_F64_I32) else np.int64
+    dtype = np.float32 if X.rows.kind in (ROW_F32_I32, ROW_F32_I64) else np.float64
+    taken = RowSource.csr(values[:at].astype(dtype, copy=False), columns[:at].astype(kind),
+                          ends.astype(kind), X.rows.n_features)
     taken.largest = largest if largest >= 0.0 else largest_magnitude(taken)
-    return taken, np.square(values, dtype=np.float64).sum(axis=1)
+    return taken
+
+
+cdef inline Py_ssize_t column_place(const int64_t *numbers, Py_ssize_t n,
+                                    int64_t j) noexcept nogil:
+    """Where column j is among these sorted ones, -1 if it is not; its number without any."""
+    cdef Py_ssize_t low = 0, high = n - 1, middle
+    if numbers == NULL:
+        return j
+    while low < high:
+        middle = (low + high) // 2
+        if numbers[middle] < j:
+            low = middle + 1
+        else:
+            high = middle
+    return low if numbers[low] == j else -1
+
+
+def stored_columns(RowSource X, rows):
+    """The columns that these sparse rows store, one row after the other."""
+    cdef Py_ssize_t n, k
+    cdef Row row
+    columns = []
+    for n in rows:
+        if not 0 <= n < X.rows.n_rows:
+            raise IndexError(f"row {n} of {X.rows.n_rows}")
+        rows_get(&X.rows, n, &row)
+        columns.extend([row_index(&row, k) for k in range(row.count)])
+    return np.array(columns, np.int64)
 
 
 # What is summed of a column: values other than 0, shifted by the first of them.
@@ -329,26 +397,37 @@ cdef inline void add_value(Column *column, double x, double unit) noexcept nogil
     column.squares += x * x
 
 
-cdef void add_rows(const Rows *X, double unit, Column *columns, double *zeros) noexcept nogil:
-    """All rows; those that repeat columns need `zeros`, one for each column."""
+cdef void add_rows(const Rows *X, double unit, Column *columns, double *zeros,
+                   const int64_t *numbers, Py_ssize_t n_numbers) noexcept nogil:
+    """All rows; those that repeat columns need `zeros`, one for each column.
+
+    With `numbers`, of these columns alone.
+    """
     cdef Py_ssize_t i, k, j
     cdef Row row
     for i in range(X.n_rows):
         rows_get(X, i, &row)
         if zeros == NULL or row_is_sorted(&row):
             for k in range(row.count):
-                add_value(&columns[row_index(&row, k)], row_value(&row, k), unit)
+                j = column_place(numbers, n_numbers, row_index(&row, k))
+                if j >= 0:
+                    add_value(&columns[j], row_value(&row, k), unit)
             continue
         for k in range(row.count):
-            zeros[row_index(&row, k)] += row_value(&row, k)
+            j = column_place(numbers, n_numbers, row_index(&row, k))
+            if j >= 0:
+                zeros[j] += row_value(&row, k)
         for k in range(row.count):
-            j = row_index(&row, k)
-            add_value(&columns[j], zeros[j], unit)
-            zeros[j] = 0.0
+            j = column_place(numbers, n_numbers, row_index(&row, k))
+            if j >= 0:
+                add_value(&columns[j], zeros[j], unit)
+                zeros[j] = 0.0
 
 
-def column_moments(RowSource X):
+def column_moments(RowSource X, columns=None):
     """The largest |x| of each column, its mean and its standard deviation, in one pass.
+
+    With `columns`, of these alone: sorted int64 numbers, at least one.
 
     Deviations are exact to about n times the rounding of one number; below 1e-150 times the
     largest value of all columns they are 0.
@@ -363,18 +442,22 @@ def column_moments(RowSource X):
     cdef double[:, ::1] view
     cdef double unit = 1.0
     cdef double *scratch = NULL
-    cdef Column *columns
-    sums = np.zeros((X.rows.n_features, 5))
+    cdef const int64_t[::1] numbers
+    cdef const int64_t *chosen = NULL
+    cdef Py_ssize_t n_columns = X.rows.n_features
+    if columns is not None:
+        numbers, n_columns = columns, len(columns)
+        chosen = &numbers[0]
+    sums = np.zeros((n_columns, 5))
     view = sums
-    columns = <Column *> &view[0, 0]
     largest = X.largest if X.largest > 0.0 else largest_magnitude(X)
     if not 1e-100 < largest < 1e100:    # squares must neither overflow nor vanish
         unit = 2.0 ** -max(np.frexp(largest)[1], -1000) if largest > 0.0 else 1.0
     if X.sparse and not is_sorted_unique(X):
-        zeros = np.zeros(X.rows.n_features)
+        zeros = np.zeros(n_columns)
         scratch = &zeros[0]
     with nogil:
-        add_rows(&X.rows, unit, columns, scratch)
+        add_rows(&X.rows, unit, <Column *> &view[0, 0], scratch, chosen, n_columns)
     first, count, total, squares, sizes = sums.T
     n, some = float(X.rows.n_rows), np.maximum(count, 1.0)
     mean = unit * first + total / some

@@ -17,19 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._input.label_sets import membership_column
-from osvm._input.labels import LabelIndex, RunningBalance
+from osvm._input.labels import LabelIndex, RunningBalance, resolve_class_weight
 from osvm._input.rows import RowSource
-from osvm._input.schema import ArrayField, Schema
 from osvm._input.validate import check_scores
 from osvm.linear import options
 from osvm.linear.classifier import LinearClassifier
 from osvm.linear.columns import LabelBlock
 from osvm.linear.first_step import Sample, first_step_trials, trial_plan, with_intercept_step
 from osvm.linear.learner import SGDLearner
-from osvm.linear.plan import Plan, resolve_plan
+from osvm.linear.plan import EPOCHS, Plan, resolve_plan
 from osvm.linear.scaling import ScaledRows, Scaling, decide, rows_named, scaled
 from osvm.linear.training import resolve_shuffle, visiting_order
 from osvm.linear.weights import ScaledMatrix
+from osvm.schedules import Auto
 
 Array = npt.NDArray[Any]
 Sets = tuple[Array, Array]  # where each row's labels begin (n + 1), and their columns
@@ -38,6 +38,8 @@ Sets = tuple[Array, Array]  # where each row's labels begin (n + 1), and their c
 def in_one_pass(model: LinearClassifier) -> bool:
     """Whether labels with these parameters can share a pass."""
     plan = resolve_plan(model, 1)
+    if isinstance(plan.schedule, Auto):
+        return False
     return not plan.multi_loss and not options.refused("labels").keys() & options.asked(model)
 
 
@@ -400,6 +402,17 @@ def _restricted(sets: Sets, labels: list[int]) -> Sets:
     return before[ends], number[codes[kept]]
 
 
+def label_weights(
+    class_weight: Any, member: Any, weight: Array | None, index: LabelIndex
+) -> Array | None:
+    """Weights of the rows without and with each label, or None for none."""
+    if class_weight is None:
+        return None
+    columns = [membership_column(member, k) for k in range(member.shape[1])]
+    found = np.array([resolve_class_weight(class_weight, index, y, weight) for y in columns])
+    return np.ascontiguousarray(found.T)
+
+
 # ------------------------------------------------------------ one label after the other
 
 
@@ -421,7 +434,7 @@ def fit_apart(
         whole = {"batch_size": len(y)} if params["batch_size"] == "full" else {}
         constant = new_model(C=None, tol=None, **whole)
         constant._scaling = getattr(constant._open(rows, reset=True)[0], "scaling", None)
-        for _ in range(params["epochs"]):
+        for _ in range(EPOCHS if params["epochs"] is None else params["epochs"]):
             constant.partial_fit(rows, y, classes=[0, 1], sample_weight=sample_weight)
         # It goes on with the parameters of the others, which are its own resolved.
         constant.set_params(**params)
@@ -443,6 +456,8 @@ def learn_apart(
     An error leaves every model as it was.
     """
     scaling = models[0]._scaling if models else None
+    for model in models:
+        model._n_siblings = member.shape[1]
     for _ in range(member.shape[1] - len(models)):
         models.append(new_model())
         models[-1]._scaling = scaling
@@ -458,42 +473,3 @@ def learn_apart(
         for model, state in before:
             model._set_state(*state)
         raise
-
-
-# ------------------------------------------------- the arrays of all labels, in saved states
-
-# The only array whose length differs from label to label: features of an open mini-batch.
-_RAGGED = "touched"
-
-
-def stack_arrays(states: list[dict[str, Array]]) -> dict[str, Array]:
-    """The arrays of every label, one below the other."""
-    stacked = {}
-    for name in sorted({name for arrays in states for name in arrays}):
-        parts = [arrays[name] for arrays in states]
-        if name == _RAGGED:
-            stacked["touched_ends"] = np.cumsum([len(part) for part in parts])
-            stacked[name] = np.concatenate(parts)
-        else:
-            stacked[name] = np.stack(parts)
-    return stacked
-
-
-def part_arrays(arrays: dict[str, Array], n_labels: int) -> dict[str, Any]:
-    """For each name, the array of every label."""
-    arrays = dict(arrays)
-    ends = arrays.pop("touched_ends", None)
-    parts: dict[str, Any] = {}
-    if ends is not None:
-        whole = arrays.pop(_RAGGED, np.empty(0))
-        size = len(whole) if whole.ndim == 1 else 0
-        bounds = ArrayField((n_labels,), np.int64, 0, size)
-        Schema("model", {}, {"touched_ends": bounds}).check({}, {"touched_ends": ends})
-        if (np.diff(ends) < 0).any() or ends[-1] != size:
-            raise ValueError("the saved touched_ends of the model do not ascend to its end")
-        parts[_RAGGED] = np.split(whole, ends[:-1])
-    for name, array in arrays.items():
-        if array.ndim < 1 or len(array) != n_labels:
-            raise ValueError(f"the saved {name[:60]} of the model is not there for each label")
-        parts[name] = array
-    return parts

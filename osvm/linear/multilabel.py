@@ -3,8 +3,9 @@
 One-vs-rest on label sets: label k has a binary model of its own, whose positive rows are
 those that carry k.  The labels do not compete, so a row may get none.
 
-All labels learn in one pass over the rows (`osvm.linear.label_models`), unless a parameter asks
-for what only `LinearClassifier` has: then they learn one after the other.
+By default each label learns as `LinearClassifier` does by itself, one after the other.  With a
+schedule of one step size for all columns, such as "bottou", all of them learn in one pass over the
+rows (`osvm.linear.label_models`), unless a parameter asks for what only `LinearClassifier` has.
 
 Invariants:
 
@@ -17,6 +18,8 @@ Invariants:
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,23 +28,26 @@ import numpy.typing as npt
 from osvm._estimator.base import OnlineEstimator, make_generator
 from osvm._estimator.compat import ClassifierMixin, available_if
 from osvm._input import validate
-from osvm._input.label_sets import MAX_LABELS, LabelSets, label_array, membership_column
-from osvm._input.labels import LabelIndex, resolve_class_weight
+from osvm._input.label_sets import MAX_LABELS, LabelSets
+from osvm._input.labels import LabelIndex, LabelRuns
 from osvm._input.parameters import check_choice, check_integer
 from osvm._input.rows import RowSource
 from osvm._input.schema import Field, check_list
 from osvm.linear.classifier import LinearClassifier
+from osvm.linear.constant import warn_if_off_center, warn_of_columns, warn_of_labels
+from osvm.linear.label_arrays import part_arrays, stack_arrays
 from osvm.linear.label_models import (
     LabelModels,
     fit_apart,
     in_one_pass,
+    label_weights,
     learn_apart,
-    part_arrays,
-    stack_arrays,
 )
-from osvm.linear.plan import one_setting, resolve_plan
+from osvm.linear.one_set import OneSet
+from osvm.linear.plan import EPOCHS, one_setting, resolve_plan
 from osvm.linear.scaling import Scaling, scaled
 from osvm.linear.state import PlanParams
+from osvm.schedules import Auto
 
 Array = npt.NDArray[Any]
 _BINARY = LabelIndex.of(np.array([0, 1]))
@@ -54,7 +60,7 @@ def _has_probabilities(model: MultilabelClassifier) -> bool:
     return True
 
 
-class MultilabelClassifier(ClassifierMixin, PlanParams, OnlineEstimator):
+class MultilabelClassifier(ClassifierMixin, PlanParams, OneSet, OnlineEstimator):
     """Linear classifier of rows that carry any number of labels.
 
     Parameters
@@ -64,8 +70,8 @@ class MultilabelClassifier(ClassifierMixin, PlanParams, OnlineEstimator):
         your own.
     reg, C, schedule, eta0, project, average, batch_size, normalize, scale, fit_intercept, \
 epochs, tol, shuffle, random_state, probability
-        As in `LinearClassifier`, for the model of each label; the schedule is "bottou" by
-        default, and "auto" stands for it too.
+        As in `LinearClassifier`, for the model of each label.  "bottou" learns all labels in
+        one pass, which is quicker; `epochs` None is then 5.
     class_weight : None or "balanced"
         "balanced" gives the rows with and those without a label the same weight in all.
 
@@ -99,7 +105,7 @@ epochs, tol, shuffle, random_state, probability
         *,
         reg: float | None = None,
         C: float | None = None,
-        schedule: Any = "bottou",
+        schedule: Any = "auto",
         eta0: float = 0.1,
         project: bool | float = False,
         average: bool | int = False,
@@ -107,7 +113,7 @@ epochs, tol, shuffle, random_state, probability
         normalize: bool = False,
         scale: str | None = None,
         fit_intercept: bool = True,
-        epochs: int = 5,
+        epochs: int | None = None,
         tol: float | None = None,
         shuffle: bool | str = True,
         random_state: Any = None,
@@ -132,13 +138,26 @@ epochs, tol, shuffle, random_state, probability
         self.class_weight = class_weight
         self.probability = probability
 
-    def _new_inner(self, **changed: Any) -> LinearClassifier:
+    def _new_inner(self, n_labels: int = 1, auto: bool = True, **changed: Any) -> LinearClassifier:
+        """The model of one of the labels; without `auto`, with one setting."""
         if self.class_weight is not None:
             check_choice("class_weight", self.class_weight, ["balanced"])
         params = self.get_params(deep=False)
-        if self.scale != "running":  # which has one setting
+        if not auto and self.scale != "running":  # which has one setting
             params["schedule"] = one_setting(self.schedule)
-        return LinearClassifier(**params | changed)
+        model = LinearClassifier(**params | changed)
+        # Most labels are on few rows, and a warning for each would be too many.
+        model._n_siblings, model._runs = n_labels, LabelRuns(silent=True)
+        return model
+
+    def _stream_inner(self, source: RowSource, n_labels: int) -> Callable[..., LinearClassifier]:
+        """`_new_inner` for a stream of such rows, as the labels have begun or will."""
+        if "t_" in self.__dict__:
+            schedule = self.schedule_
+        else:
+            plan = resolve_plan(self._new_inner(n_labels), None)
+            schedule = plan.of_size(source.n_features, n_labels).schedule
+        return partial(self._new_inner, n_labels, isinstance(schedule, Auto))
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters; those of learning take effect at the next call that learns."""
@@ -151,7 +170,7 @@ epochs, tol, shuffle, random_state, probability
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultilabelClassifier:
-        """Learn from all rows, `epochs` times.
+        """Learn from all rows.
 
         Parameters
         ----------
@@ -168,50 +187,56 @@ epochs, tol, shuffle, random_state, probability
             sets = LabelSets.of(y, source.n_rows)
             index = sets.new_index()
             codes = index.encode(sets.flat)
-            epochs = check_integer("epochs", self.epochs, 1)
+            epochs = EPOCHS
+            if self.epochs is not None:
+                epochs = check_integer("epochs", self.epochs, 1)
+            inner = self._new_inner(len(index))
+            plan = inner._of_size(resolve_plan(inner, source.n_rows), source, 1)
+            new_model = partial(self._new_inner, len(index), isinstance(plan.schedule, Auto))
             joined, models = None, []
-            if in_one_pass(self._new_inner()):
-                joined = self._fit_joined(source, rows, sets, codes, len(index), sample_weight)
+            member = sets.membership(codes, len(index))
+            if in_one_pass(new_model()):
+                labels = sets.ends, np.ascontiguousarray(codes, np.int32)
+                joined = self._fit_joined(source, rows, labels, member, sample_weight, epochs)
             else:
-                params, member = self.get_params(deep=False), sets.membership(codes, len(index))
-                models = fit_apart(self._new_inner, params, rows, member, sample_weight)
+                params = self.get_params(deep=False)
+                models = fit_apart(new_model, params, rows, member, sample_weight)
             with self._lock.changing():
                 self._set_features(X, source)
                 self._index = index
                 self._joined, self._models = joined, models
                 self._keep_plan_values()
-                self.t_ = source.n_rows * epochs
-                own = [getattr(model, "n_iter_", epochs) for model in models]
+                own = [model.n_iter_ for model in models if hasattr(model, "n_iter_")]
                 self.n_iter_ = max(own, default=epochs)
+                self.t_ = source.n_rows * self.n_iter_
+            one: Any = joined or models[0]
+            plan, moved = (one.plans[0], one.scaling) if joined else (one._plan, one._scaling)
+            if moved is None:
+                warn_of_columns(source, plan, stacklevel=2)
+            scores_of = lambda some: self.decision_function(rows[some])  # noqa: E731
+            warn_of_labels(plan, self.classes_.tolist(), member, scores_of, sample_weight, 2)
             return self
 
     def _fit_joined(
         self,
         source: RowSource,
         rows: Any,
-        sets: LabelSets,
-        codes: Array,
-        n_labels: int,
+        labels: tuple[Array, Array],
+        member: Any,
         sample_weight: Any,
+        epochs: int,
     ) -> LabelModels:
         """All labels in one pass."""
         weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
-        factors = None
-        if self.class_weight is not None:
-            member = sets.membership(codes, n_labels)
-            factors = np.empty((2, n_labels))
-            for k in range(n_labels):
-                y = membership_column(member, k)
-                factors[:, k] = resolve_class_weight(self.class_weight, _BINARY, y, weight)
         return LabelModels.fit(
-            resolve_plan(self._new_inner(), source.n_rows),
+            resolve_plan(self._new_inner(auto=False), source.n_rows),
             scaled(source, Scaling.of(self.scale, source), fresh=True),
-            (sets.ends, np.ascontiguousarray(codes, np.int32)),
-            n_labels,
+            labels,
+            member.shape[1],
             LinearClassifier._weight_dtype(rows),
             weight=weight,
-            class_weight=factors,
-            epochs=self.epochs,
+            class_weight=label_weights(self.class_weight, member, weight, _BINARY),
+            epochs=epochs,
             shuffle=self.shuffle,
             rng=make_generator(self.random_state),
         )
@@ -220,7 +245,7 @@ epochs, tol, shuffle, random_state, probability
         """A model for each label, as saved files have them."""
         if self._joined is None:
             return self._models
-        return self._joined.apart(self._new_inner)
+        return self._joined.apart(partial(self._new_inner, len(self._joined.plans), auto=False))
 
     def _open(self, X: Any, *, reset: bool = False) -> tuple[RowSource, Any]:
         """Validated rows, at unit norm where `normalize` asks for it."""
@@ -260,19 +285,8 @@ epochs, tol, shuffle, random_state, probability
                 weight = validate.check_sample_weight(
                     sample_weight, source.n_rows, allow_zero=True
                 )
-            index = self.__dict__.get("_index")
-            is_first = index is None
-            if index is None:
-                if classes is not None:
-                    index = LabelIndex.of(label_array(classes))
-                else:
-                    index = LabelIndex.empty() if sets.width is None else sets.new_index()
-            elif classes is not None:
-                index, _ = index.grown(label_array(classes))
-            if sets.width is not None and sets.width > len(index):
-                raise ValueError(
-                    f"Y has {sets.width} columns where the model has {len(index)} labels"
-                )
+            is_first = "_index" not in self.__dict__
+            index = sets.stream_index(self.__dict__.get("_index"), classes)
             wide, codes = index.grown(sets.flat) if len(sets.flat) else (index, sets.flat)
             if not 0 < len(wide) <= MAX_LABELS:
                 raise ValueError(f"{len(wide)} labels; there must be 1 to {MAX_LABELS}")
@@ -324,7 +338,9 @@ epochs, tol, shuffle, random_state, probability
         else:
             models = list(self._label_models()) if "t_" in known else []
             member = sets.membership(codes, len(index))
-            learn_apart(models, self._new_inner, rows, member, weight)
+            if not models:
+                warn_if_off_center(source, stacklevel=4)
+            learn_apart(models, self._stream_inner(source, len(index)), rows, member, weight)
         self._set_features(X, source)
         self._index = index
         self._joined, self._models = joined, models
@@ -349,7 +365,7 @@ epochs, tol, shuffle, random_state, probability
     def _stream_joined(self, source: RowSource, rows: Any, n_labels: int) -> LabelModels | None:
         """The models for the next block in one pass; None where they learn one by one."""
         known = self.__dict__
-        inner = self._new_inner()
+        inner = self._stream_inner(source, n_labels)()
         # "balanced" goes by running counts, which every label has for itself.
         if self.class_weight is not None or not in_one_pass(inner):
             return None
@@ -490,13 +506,13 @@ epochs, tol, shuffle, random_state, probability
         check_list("models", states, Field("dict"), least=len(index), most=len(index))
         parts = part_arrays(arrays, len(states))
         models = []
-        for k, state in enumerate(states):
+        for own, state in zip(parts, states):
             if state.get("n_features_in") != scalars["n_features_in"]:
                 raise ValueError("the models of the labels differ in their features")
             if state.get("n_out") != 1:
                 raise ValueError("the model of a label has one output")
-            model = self._new_inner()
-            model._set_state(state, {name: arrays[k].copy() for name, arrays in parts.items()})
+            model = self._new_inner(len(states), not scalars.get("joined"))
+            model._set_state(state, own)
             models.append(model)
         self._set_base_state(scalars)
         self._index = index

@@ -6,11 +6,15 @@ and handed on: loops, losses, schedules and averages know nothing of it.  Weight
 learner's units, and are divided by s_j where a user reads them.
 
 A column far from 0, whose mean c_j is more than three deviations, would fill all rows with one
-large number, which steps could not go around.  Of dense rows the learner sees (x_j - c_j) / s_j
-instead, also without `scale` where the schedule is "auto", and the user's intercept is its offset
-less sum_j w_j c_j / s_j: as the offset is not regularized, the model is one of X as it is.  Where
-that cannot be done (sparse rows, no offset, novelty, `normalize`), s_j is at least a tenth of the
-mean.  So a column that does not vary is one of tens; one of zeros is divided by 1.
+large number, which steps could not go around.  The learner sees (x_j - c_j) / s_j instead, also
+without `scale` where the schedule is "auto", and the user's intercept is its offset less
+sum_j w_j c_j / s_j: as the offset is not regularized, the model is one of X as it is.  Nine in ten
+rows store such a column, so that sparse rows stay sparse; of them, only columns that hold half of
+the rows' squared norms, or whose mean is thirty deviations, are worth it.  A column that does not
+vary is a second offset: s_j is 1, and without `scale` it is far from 0 where it is more than three
+times as large as the first one, which is 1.  Where nothing can be subtracted (no offset, novelty,
+`normalize`), s_j is at least a tenth of the mean, and a column that does not vary is one of tens.
+A column of zeros is divided by 1.
 
 `scale="running"`, for streams, is a property of the steps instead: those of normalized online
 learning (Ross, Mineiro, Langford, UAI 2013), `schedules.Adaptive(normalized=True)`.
@@ -34,11 +38,13 @@ import numpy.typing as npt
 
 from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Schema
-from osvm.linear.examples import column_moments, sq_norm, take_rows
+from osvm.linear.examples import column_moments, sq_norm, stored_columns, take_rows
 
 __all__ = [
     "CENTER",
     "FIXED",
+    "OFF_CENTER",
+    "VARIES",
     "ScaledRows",
     "Scaling",
     "common_size",
@@ -61,8 +67,9 @@ _BLOCK_VALUES = 1 << 17
 _FEWEST_ROWS, _COUNTED_ROWS, _SELDOM = 200, 4096, 20
 _MOST_DEVIATIONS = 10.0  # of a mean
 _FAR = 3.0  # deviations of a mean, for a column to be far from 0,
-_VARIES = 1e-9  # and its deviation, as a share of the mean, to be more than rounding
-_LOOKED_AT_ROWS = 64  # before all of them
+VARIES = 1e-9  # and the share of it that its deviation is, to be more than rounding
+OFF_CENTER = 30.0  # deviations of a mean that hide what a column says
+_LOOKED_AT_ROWS, _SPARSE_ROWS = 64, 16  # before all of them
 _SMALLEST = 1e-30  # size of a column: no factor is above 1e30
 
 
@@ -73,7 +80,7 @@ class Scaling:
     kind: str
     factors: Array
     largest: float = -1.0  # of the scaled rows that it was found from
-    center: Array | None = None  # of dense rows
+    center: Array | None = None
 
     @classmethod
     def of(cls, scale: Any, X: RowSource, moves: bool = False) -> Scaling | None:
@@ -87,8 +94,11 @@ class Scaling:
         size, center = top, None
         if scale == "std":
             size = np.maximum(deviation, np.abs(mean) / _MOST_DEVIATIONS)
-            if moves and (far := _are_far(mean, deviation, _FAR)).any():
-                size, center = np.where(far, deviation, size), np.where(far, mean, 0.0)
+            varies = deviation > VARIES * np.abs(mean)
+            far = np.abs(mean) > _FAR * deviation
+            if moves and far.any():
+                size = np.where(far, np.where(varies, deviation, 0.0), size)
+                center = np.where(far, mean, 0.0)
                 top = top + np.abs(center)
         factors = np.where(size > 0.0, 1.0 / np.maximum(size, _SMALLEST), 1.0)
         # float32 values may be rounded up
@@ -96,11 +106,12 @@ class Scaling:
 
     @classmethod
     def around_zero(cls, X: RowSource, solved: bool) -> Scaling | None:
-        """For dense columns that are far from 0, in their own units; None without any.
+        """For columns that are far from 0, in their own units; None without any.
 
-        `solved`: not by steps (`few_rows`), which bears more.
+        `solved`: not by steps (`few_rows`), which bears more in dense rows.
         """
-        columns, top, mean, _ = far_columns(X, _MOST_DEVIATIONS if solved else _FAR)
+        bears_more = solved and not X.sparse
+        columns, top, mean, _ = far_columns(X, _MOST_DEVIATIONS if bears_more else _FAR)
         if not len(columns):
             return None
         center = np.zeros(X.n_features)
@@ -164,8 +175,10 @@ class ScaledRows:
     def __init__(self, X: RowSource, scaling: Scaling, largest: float = -1.0) -> None:
         self.X, self.scaling, self.largest = X, scaling, largest
         self.n_rows, self.n_features = X.n_rows, X.n_features
-        self.sparse = X.sparse and scaling.center is None  # around a center no value is 0
-        self.mean_count = X.mean_count if self.sparse else float(X.n_features)
+        self.sparse, self.mean_count = X.sparse, X.mean_count
+        if X.sparse and scaling.center is not None:  # whose columns all rows store
+            moved = self.mean_count + np.count_nonzero(scaling.center)
+            self.mean_count = min(moved, float(X.n_features))
         self.block_rows = max(1, int(_BLOCK_VALUES / max(1.0, self.mean_count)))
 
     def blocks(self, order: Array | None = None, start: int = 0, stop: int = -1) -> Iterator:
@@ -200,24 +213,47 @@ def take(X: Any, rows: Array, renumber: bool = True) -> tuple[RowSource, Array]:
 
 
 def _are_far(mean: Array, deviation: Array, most: float) -> Array:
-    """Columns that vary, around a mean of more than so many deviations."""
+    """Columns around a mean of more than so many deviations, and of so many times the offset's 1
+    where they do not vary.
+    """
     size = np.abs(mean)
-    return (size > most * deviation) & (deviation > _VARIES * size)
+    return (size > most * deviation) & ((deviation > VARIES * size) | (size > most))
 
 
 def far_columns(X: Any, most: float = _FAR) -> tuple[Array, Array, Array, Array]:
-    """Numbers of the dense columns that are far from 0; of them, largest |x|, mean, deviation.
+    """Numbers of the columns that are far from 0; of them, largest |x|, mean, deviation.
 
     By all rows where some suggest it.
     """
     X = X.X if isinstance(X, ScaledRows) else X
-    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _LOOKED_AT_ROWS)).astype(np.int64)
-    top, mean, deviation = column_moments(take_rows(X, rows)[0])
-    columns = np.flatnonzero(np.abs(mean) > 0.75 * most * deviation)
-    if len(columns) and len(rows) < X.n_rows:
-        top, mean, deviation = column_moments(X)
-    columns = columns[_are_far(mean, deviation, most)[columns]]
-    return columns, top[columns], mean[columns], deviation[columns]
+    looked_at, sure = (_SPARSE_ROWS, 0.5) if X.sparse else (_LOOKED_AT_ROWS, 0.75)
+    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, looked_at)).astype(np.int64)
+    part, squares = take_rows(X, rows)
+    top, mean, deviation = column_moments(part)
+    columns = np.flatnonzero(np.abs(mean) > sure * most * deviation)
+    if X.sparse and len(columns):  # whose rows have numbered their columns anew
+        columns = columns[_are_far(mean[columns], deviation[columns], sure * most)]
+        if not _matter(mean[columns], deviation[columns], float(squares.mean())):
+            return np.empty(0, np.int64), *np.empty((3, 0))
+        stored, count = np.unique(stored_columns(X, rows), return_counts=True)
+        columns = stored[2 * count > len(rows)]
+    if len(columns) and (len(rows) < X.n_rows or X.sparse):
+        top, mean, deviation = column_moments(X, columns)
+    else:
+        top, mean, deviation = top[columns], mean[columns], deviation[columns]
+    far = _are_far(mean, deviation, most)
+    return columns[far], top[far], mean[far], deviation[far]
+
+
+def _matter(mean: Array, deviation: Array, sq_norm: float) -> bool:
+    """Whether far columns are half of what sparse rows of this squared norm hold, or one of them
+    says what steps would not see.
+
+    Words that nearly all rows have are far from 0 too, and change no more than the offset does.
+    """
+    return 2.0 * float(mean @ mean) > sq_norm or bool(
+        (np.abs(mean) > OFF_CENTER * deviation).any()
+    )
 
 
 def common_size(X: Any) -> float:

@@ -237,7 +237,7 @@ def sets_of(scores):
 def test_label_sets(params):
     V = rng.normal(size=(D, 3))
     sets = sets_of(X @ V)
-    make = lambda: osvm.MultilabelClassifier(**params)  # noqa: E731
+    make = lambda: osvm.MultilabelClassifier(schedule="bottou", **params)  # noqa: E731
     base = make().partial_fit(X[:50], sets[:50], classes=list("pqr"))
     parts = [copied(base).partial_fit(X[a:b], sets[a:b]) for a, b in itertools.pairwise(EDGES)]
     merged = osvm.merge(parts, base)
@@ -264,8 +264,10 @@ def test_label_sets(params):
 
 def test_a_label_that_one_part_knows_is_its_own():
     parts = [
-        osvm.MultilabelClassifier().partial_fit(X[:60], [("p",), ("q", "p")] * 30),
-        osvm.MultilabelClassifier().partial_fit(X[60:180], [("r",), ("q",)] * 60),
+        osvm.MultilabelClassifier(schedule="bottou").partial_fit(
+            X[:60], [("p",), ("q", "p")] * 30
+        ),
+        osvm.MultilabelClassifier(schedule="bottou").partial_fit(X[60:180], [("r",), ("q",)] * 60),
     ]
     merged = osvm.merge(parts)
     assert merged.classes_.tolist() == ["p", "q", "r"]

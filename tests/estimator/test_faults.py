@@ -287,7 +287,7 @@ def test_no_memory_for_more_label_sets():
         rng = np.random.default_rng(0)
         rows = rng.normal(size=(4, 400_000))
         blocks = ((rows, [(4 * k + j,) for j in range(4)]) for k in range(200))
-        return _grow(osvm.MultilabelClassifier(), blocks)
+        return _grow(osvm.MultilabelClassifier(schedule="bottou"), blocks)
 
     assert apart(run) == "as before"
 

@@ -326,3 +326,56 @@ def test_examples_of_several_threads_add_up(kind):
         thread.join()
     assert not failed
     assert model.t_ == 161
+
+
+SETS = {
+    "default": osvm.MultilabelClassifier,
+    "one pass": lambda: osvm.MultilabelClassifier(schedule="bottou"),
+    "logistic": lambda: osvm.MultilabelClassifier("logistic"),
+}
+
+
+def set_of(row):
+    return [str(name) for name, value in zip(NAMES, row) if value > 0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", SETS)
+def test_label_sets_learn_the_same_bits(kind, form):
+    """Labels come one after another, some with a dict that says which an example has."""
+    one, many = SETS[kind](), SETS[kind]()
+    rows = [row for row in make_rows() if set_of(row)]
+    for k, row in enumerate(rows):
+        labels = set_of(row)
+        y = {name: name in labels for name in NAMES.tolist()} if k % 2 else labels
+        given, matrix = FORMS[form](row)
+        assert one.learn_one(*given, y, n_features=DIM) is one
+        many.partial_fit(matrix, [labels])
+    assert one.to_bytes() == many.to_bytes()
+    assert one.t_ == len(rows)
+    for row in make_rows(10, seed=1):
+        given, matrix = FORMS[form](row)
+        assert one.predict_one(*given) == many.predict_labels(matrix)[0]
+        np.testing.assert_array_equal(one.score_one(*given), many.decision_function(matrix)[0])
+        if kind == "logistic":
+            shares = many.predict_proba(matrix)[0].tolist()
+            assert one.predict_proba_one(*given) == dict(zip(many.classes_.tolist(), shares))
+
+
+def test_label_sets_of_named_features(tmp_path):
+    model = osvm.MultilabelClassifier()
+    assert model.predict_one({"hot": 1.0}) == ()
+    for _ in range(5):
+        model.learn_one({"green": 1.0, "hot": 1.0}, ["tea", "drink"], n_features=2**10)
+        model.learn_one({"cold": 1.0}, ["milk", "drink"])
+    model.save(tmp_path / "model.osvm")
+    for again in (model, osvm.load(tmp_path / "model.osvm"), pickle.loads(pickle.dumps(model))):
+        assert again.predict_one({"hot": 1.0}) == ("drink", "tea")
+        assert again.predict_one({"cold": 1.0}) == ("drink", "milk")
+    before = model.to_bytes()
+    for y in ("tea", 3, None):
+        with pytest.raises(ValueError, match="collection of labels"):
+            model.learn_one({"cold": 1.0}, y)
+    with pytest.raises(ValueError, match=r"finite|NaN"):
+        model.learn_one({"cold": np.nan}, ["tea"])
+    assert model.to_bytes() == before

@@ -116,5 +116,5 @@ def test_sorted_label_sets_are_visited_in_a_full_order(monkeypatch):
     X, label = rng.normal(size=(4000, 3)), rng.integers(0, 4, 4000)
     for y in (label, np.sort(label)):
         sets = [[] if k == 3 else [k, 7] for k in y.tolist()]
-        MultilabelClassifier(epochs=1, random_state=0).fit(X, sets)
+        MultilabelClassifier(schedule="bottou", epochs=1, random_state=0).fit(X, sets)
     assert asked == [True, "full"]

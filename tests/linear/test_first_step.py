@@ -294,9 +294,11 @@ def test_labels_together_find_the_step_of_each_alone(loss):
     rng = np.random.default_rng(0)
     scores = X @ rng.standard_normal((2000, 4))
     Y = (scores > np.quantile(scores, [0.5, 0.9, 0.98, 0.998], axis=0).diagonal()).astype(int)
-    joint = osvm.MultilabelClassifier(loss=loss, random_state=0).fit(X, Y)
+    joint = osvm.MultilabelClassifier(loss, schedule="bottou", random_state=0).fit(X, Y)
     weight = rng.uniform(0.5, 2.0, 1500)
-    heavy = osvm.MultilabelClassifier(loss=loss, random_state=0, class_weight="balanced")
+    heavy = osvm.MultilabelClassifier(
+        loss, schedule="bottou", random_state=0, class_weight="balanced"
+    )
     heavy.fit(X, Y, sample_weight=weight)
     for k in range(4):
         alone = osvm.LinearClassifier(loss=loss, schedule="bottou", random_state=0).fit(X, Y[:, k])

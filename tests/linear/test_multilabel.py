@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +24,13 @@ LABELS = np.array(["art", "law", "sea", "war"])
 SETS = [set(LABELS[row.astype(bool)].tolist()) for row in MEMBER]
 
 
+def one_pass(*args, **params):
+    """The model whose labels learn in one pass, where nothing else prevents it."""
+    return osvm.MultilabelClassifier(*args, **{"schedule": "bottou"} | params)
+
+
 def test_every_label_has_the_model_of_its_own_rows():
-    model = osvm.MultilabelClassifier(random_state=3, average=True).fit(X, SETS)
+    model = one_pass(random_state=3, average=True).fit(X, SETS)
     assert model.classes_.tolist() == LABELS.tolist()
     assert model.t_ == 1500
     scores = model.decision_function(X)
@@ -41,24 +47,20 @@ def test_every_label_has_the_model_of_its_own_rows():
 
 
 def test_forms_of_Y_agree():
-    expected = osvm.MultilabelClassifier(random_state=0).fit(X, MEMBER).coef_
+    expected = one_pass(random_state=0).fit(X, MEMBER).coef_
     for Y in (csr_array(MEMBER), MEMBER.astype(float), MEMBER.astype(bool)):
-        model = osvm.MultilabelClassifier(random_state=0).fit(X, Y)
+        model = one_pass(random_state=0).fit(X, Y)
         assert model.classes_.tolist() == [0, 1, 2, 3]
         np.testing.assert_array_equal(model.coef_, expected)
     numbers = [tuple(np.flatnonzero(row).tolist()) for row in MEMBER]
-    np.testing.assert_array_equal(
-        osvm.MultilabelClassifier(random_state=0).fit(X, numbers).coef_, expected
-    )
+    np.testing.assert_array_equal(one_pass(random_state=0).fit(X, numbers).coef_, expected)
     doubled = [labels + labels for labels in numbers]  # a set holds a label once
-    np.testing.assert_array_equal(
-        osvm.MultilabelClassifier(random_state=0).fit(X, doubled).coef_, expected
-    )
+    np.testing.assert_array_equal(one_pass(random_state=0).fit(X, doubled).coef_, expected)
 
 
 def test_a_stream_cut_anywhere_gives_the_same_model():
-    first = osvm.MultilabelClassifier().partial_fit(X, SETS, classes=LABELS)
-    second = osvm.MultilabelClassifier()
+    first = one_pass().partial_fit(X, SETS, classes=LABELS)
+    second = one_pass()
     for start in range(0, 300, 70):
         stop = min(300, start + 70)
         second.partial_fit(X[start:stop], SETS[start:stop], classes=LABELS)
@@ -96,10 +98,10 @@ def test_labels_follow_their_naive_models(form, project, average):
     paths = [reference.online_svm(dense, SIGNS[:100, k], 0.25, project) for k in range(4)]
     means = [reference.average_of_iterates(path, 20) for path in paths]
     options = {"reg": 0.25, "schedule": "inverse_time", "project": project, "average": average}
-    model = osvm.MultilabelClassifier(fit_intercept=False, **options)
+    model = one_pass(fit_intercept=False, **options)
     expected = np.stack(paths, axis=1)
     follow(model, rows, expected, np.stack(means, axis=1) if average else None)
-    cut = osvm.MultilabelClassifier(fit_intercept=False, **options)
+    cut = one_pass(fit_intercept=False, **options)
     for start in range(0, 100, 37):
         stop = min(100, start + 37)
         cut.partial_fit(rows[start:stop], SETS[start:stop], classes=LABELS)
@@ -110,7 +112,7 @@ def test_offsets_follow_their_naive_models():
     paths = [
         reference.sgd_with_intercept(X[:100].toarray(), SIGNS[:100, k], 0.1, 3.0) for k in range(4)
     ]
-    model = osvm.MultilabelClassifier(reg=0.1, schedule=schedules.Bottou(t0=3.0))
+    model = one_pass(reg=0.1, schedule=schedules.Bottou(t0=3.0))
     follow(model, X, np.stack(paths, axis=1))
 
 
@@ -118,7 +120,7 @@ def test_offsets_follow_their_naive_models():
 def test_squared_hinge_keeps_to_its_longest_step(weighted):
     large = csr_array(X * np.linspace(1, 50, 300)[:, None])
     weight = rng.random(300) + 0.1 if weighted else None
-    model = osvm.MultilabelClassifier("squared_hinge")
+    model = one_pass("squared_hinge")
     model.partial_fit(large, SETS, classes=LABELS, sample_weight=weight)
     for k in range(4):
         one = osvm.LinearClassifier("squared_hinge", schedule="bottou")
@@ -164,7 +166,7 @@ OPTIONS = [
 def test_every_option_gives_the_model_of_one_label(options, dtype):
     rows = X.astype(dtype)
     weight = np.random.default_rng(1).random(300) + 0.5
-    model = osvm.MultilabelClassifier(random_state=1, **options).fit(rows, MEMBER, weight)
+    model = one_pass(random_state=1, **options).fit(rows, MEMBER, weight)
     close = {
         "rtol": 1e-9 if dtype == np.float64 else 2e-2,
         "atol": 1e-9 if dtype == np.float64 else 2e-2,
@@ -184,7 +186,7 @@ def test_every_option_gives_the_model_of_one_label(options, dtype):
     ids=str,
 )
 def test_saved_pickled_and_grown_models_go_on_bit_for_bit(options, tmp_path):
-    model = osvm.MultilabelClassifier(random_state=1, **options).fit(X, SETS)
+    model = one_pass(random_state=1, **options).fit(X, SETS)
     model.save(tmp_path / "model.osvm")
     twins = [osvm.load(tmp_path / "model.osvm"), pickle.loads(pickle.dumps(model))]
     twins.append(copy.deepcopy(model))
@@ -202,7 +204,7 @@ def test_saved_pickled_and_grown_models_go_on_bit_for_bit(options, tmp_path):
 
 
 def test_a_model_goes_from_one_pass_to_one_by_one_and_back():
-    model = osvm.MultilabelClassifier(reg=0.01).partial_fit(X[:100], SETS[:100], classes=LABELS)
+    model = one_pass(reg=0.01).partial_fit(X[:100], SETS[:100], classes=LABELS)
     model.set_params(class_weight="balanced").partial_fit(X[100:200], SETS[100:200])
     assert model._joined is None
     model.set_params(class_weight=None).partial_fit(X[200:], SETS[200:])
@@ -216,7 +218,7 @@ def test_a_model_goes_from_one_pass_to_one_by_one_and_back():
 
 
 def test_labels_that_come_late():
-    model = osvm.MultilabelClassifier().partial_fit(X[:100], [s - {"sea"} for s in SETS[:100]])
+    model = one_pass().partial_fit(X[:100], [s - {"sea"} for s in SETS[:100]])
     assert "sea" not in model.classes_
     model.partial_fit(X[100:], SETS[100:])
     assert model.classes_.tolist() == ["art", "law", "war", "sea"]
@@ -227,7 +229,7 @@ def test_labels_that_come_late():
 
 
 def test_labels_that_come_after_a_fit_share_its_parameters():
-    model = osvm.MultilabelClassifier(C=0.1, random_state=0).fit(X, SETS)
+    model = one_pass(C=0.1, random_state=0).fit(X, SETS)
     model.partial_fit(X, [s | {"zoo"} if i % 3 else s for i, s in enumerate(SETS)])
     alone = osvm.LinearClassifier(reg=1 / (0.1 * 300))
     alone.partial_fit(X[1:], (np.arange(1, 300) % 3 > 0).astype(int), classes=[0, 1])
@@ -236,7 +238,7 @@ def test_labels_that_come_after_a_fit_share_its_parameters():
 
 def test_labels_of_no_row_and_of_every_row():
     Y = np.column_stack([MEMBER[:, 0], np.zeros(300, int), np.ones(300, int)])
-    model = osvm.MultilabelClassifier(reg=0.01, epochs=100, random_state=0)
+    model = one_pass(reg=0.01, epochs=100, random_state=0)
     found = model.fit(X, Y).predict(X)
     assert found[:, 1].mean() < 0.1
     assert found[:, 2].mean() > 0.9
@@ -245,19 +247,20 @@ def test_labels_of_no_row_and_of_every_row():
 
 
 def test_probabilities():
-    model = osvm.MultilabelClassifier("logistic", random_state=0).fit(X, SETS)
+    model = one_pass("logistic", random_state=0).fit(X, SETS)
     found = model.predict_proba(X)
     assert found.shape == (300, 4)
     np.testing.assert_array_equal(found > 0.5, model.decision_function(X) > 0)
-    assert not hasattr(osvm.MultilabelClassifier().fit(X, SETS), "predict_proba")
+    assert not hasattr(one_pass().fit(X, SETS), "predict_proba")
 
 
 @pytest.mark.parametrize("options", [{}, {"loss": "squared_hinge", "average": True}], ids=str)
-@pytest.mark.parametrize("one_pass", [True, False])
-def test_an_error_leaves_the_model_as_it_was(options, one_pass):
-    options = options if one_pass else {**options, "probability": True}
-    model = osvm.MultilabelClassifier(random_state=0, **options).partial_fit(X, SETS)
-    assert (model._joined is not None) == one_pass
+@pytest.mark.parametrize("way", ["one pass", "apart", "auto"])
+def test_an_error_leaves_the_model_as_it_was(options, way):
+    other = {"one pass": {}, "apart": {"probability": True}, "auto": {"schedule": "auto"}}[way]
+    model = one_pass(random_state=0, **options | other).partial_fit(X, SETS)
+    is_joined = way == "one pass" or (way == "auto" and "average" in options)
+    assert (model._joined is not None) == is_joined
     before = copy.deepcopy(model._get_state())
     huge = X.toarray()
     huge[50, 3] = 1e308
@@ -272,7 +275,7 @@ def test_an_error_leaves_the_model_as_it_was(options, one_pass):
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared_hinge"])
 def test_blocks_that_cannot_overflow_are_not_copied(loss):
-    model = osvm.MultilabelClassifier(loss, average=True, random_state=0).fit(X, SETS)
+    model = one_pass(loss, average=True, random_state=0).fit(X, SETS)
     for start in range(0, 300, 30):
         model.partial_fit(X[start : start + 30], [s | {"zoo"} for s in SETS[start : start + 30]])
         assert model._joined.block.is_weight_bound_known
@@ -300,17 +303,17 @@ def test_blocks_that_cannot_overflow_are_not_copied(loss):
 )
 def test_what_is_refused(Y, message):
     with pytest.raises(ValueError, match=message):
-        osvm.MultilabelClassifier().fit(X, Y)
+        one_pass().fit(X, Y)
 
 
 def test_parameters_are_checked():
     with pytest.raises(ValueError, match="class_weight"):
-        osvm.MultilabelClassifier(class_weight={1: 2.0}).fit(X, SETS)
+        one_pass(class_weight={1: 2.0}).fit(X, SETS)
     with pytest.raises(ValueError, match="columns"):
-        osvm.MultilabelClassifier().fit(X, MEMBER[:, :2]).partial_fit(X, MEMBER)
+        one_pass().fit(X, MEMBER[:, :2]).partial_fit(X, MEMBER)
     with pytest.raises(AttributeError, match="before it is fitted"):
-        _ = osvm.MultilabelClassifier().coef_
-    weighted = osvm.MultilabelClassifier(class_weight="balanced", random_state=0).fit(X, SETS)
+        _ = one_pass().coef_
+    weighted = one_pass(class_weight="balanced", random_state=0).fit(X, SETS)
     one = osvm.LinearClassifier(class_weight="balanced", schedule="bottou", random_state=0)
     one.fit(X, MEMBER[:, 1])
     np.testing.assert_allclose(weighted.coef_[1], one.coef_[0], rtol=1e-10)
@@ -327,7 +330,7 @@ def test_reuters():
     counts.data = 1 + np.log(counts.data)
     seen = np.bincount(counts[:n].indices, minlength=counts.shape[1])
     counts = csr_array(counts.multiply(np.log(n / np.maximum(seen, 1)))).astype(np.float32)
-    model = osvm.MultilabelClassifier(normalize=True, random_state=0, epochs=10)
+    model = one_pass(normalize=True, random_state=0, epochs=10)
     model.fit(counts[:n], (topics[:n] > 0).astype(int))
     found = model.predict(counts[n:]).astype(bool)
     wanted = topics[n:].toarray() > 0
@@ -337,9 +340,111 @@ def test_reuters():
 
 
 def test_the_schedule_that_ran_is_named():
-    for given, name in ((None, "bottou"), ("auto", "bottou"), ("adaptive", "adaptive")):
-        words = {} if given is None else {"schedule": given}
-        model = osvm.MultilabelClassifier(random_state=0, epochs=1, **words).fit(X, SETS)
-        assert model.schedule_.name == name
+    for given in ("auto", "bottou", "adaptive"):
+        for options, name in (({}, given), ({"reg": 1e-3}, given.replace("auto", "bottou"))):
+            model = osvm.MultilabelClassifier(schedule=given, random_state=0, **options)
+            assert model.fit(X, SETS).schedule_.name == name
+            assert model.partial_fit(X[:5], SETS[:5]).schedule_.name == name
+    assert osvm.MultilabelClassifier().partial_fit(X, SETS).schedule_.name == "auto"
     with pytest.raises(AttributeError, match="fitted"):
-        _ = osvm.MultilabelClassifier().schedule_
+        _ = one_pass().schedule_
+
+
+# ------------------------------------------------------------------- the defaults
+
+
+def _as_one_by_one(model, learn):
+    """Weights and offsets of `LinearClassifier`, label by label."""
+    found = []
+    for k in range(len(model.classes_)):
+        one = osvm.LinearClassifier(random_state=0)
+        learn(one, MEMBER[:, k])
+        found.append((one.coef_[0], one.intercept_[0]))
+    return (np.array(part) for part in zip(*found))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", [csr_array, np.asarray], ids=["sparse", "dense"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_by_default_each_label_learns_as_linear_classifier_does(kind, dtype):
+    """In `fit`, in a stream, and through a file and a pickle."""
+    rows = kind(X.toarray().astype(dtype))
+    model = osvm.MultilabelClassifier(random_state=0).fit(rows, MEMBER)
+    W, b = _as_one_by_one(model, lambda one, y: one.fit(rows, y))
+    np.testing.assert_array_equal(model.coef_, W)
+    np.testing.assert_array_equal(model.intercept_, b)
+    stream = osvm.MultilabelClassifier(random_state=0)
+    for start in range(0, 300, 30):
+        stream.partial_fit(rows[start : start + 30], MEMBER[start : start + 30])
+        stream = (osvm.from_bytes(stream.to_bytes()), pickle.loads(pickle.dumps(stream)))[
+            start % 2
+        ]
+    W, b = _as_one_by_one(stream, lambda one, y: one.partial_fit(rows, y, classes=[0, 1]))
+    np.testing.assert_array_equal(stream.coef_, W)
+    np.testing.assert_array_equal(stream.intercept_, b)
+
+
+def _numbers(rng, n):
+    """Dense rows in several units, around means far from 0, with three labels."""
+    z = rng.standard_normal((n, 6))
+    sets = (z @ rng.standard_normal((6, 3)) > [0.0, 1.0, 2.5]).astype(int)
+    return z * [1e-3, 1.0, 1e3, 1.0, 1.0, 1e5] + [0.0, 1e3, -1e5, 1.0, 0.0, 1e7], sets
+
+
+@pytest.mark.parametrize("kind", [csr_array, np.asarray], ids=["sparse", "dense"])
+def test_units_and_means_of_columns_do_not_matter(kind):
+    """With one step size for all columns nothing was learnt, and nothing was said."""
+    rng = np.random.default_rng(5)
+    rows, sets = _numbers(rng, 3000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = osvm.MultilabelClassifier(random_state=0).fit(kind(rows[:2000]), sets[:2000])
+    found = model.predict(kind(rows[2000:]))
+    assert (found == sets[2000:]).mean() > 0.97
+    with pytest.warns(osvm.exceptions.ConvergenceWarning, match="of 3 labels"):
+        one_pass(random_state=0).fit(kind(rows), sets)
+
+
+def test_a_label_of_few_rows_is_no_order_to_warn_of():
+    rng = np.random.default_rng(6)
+    rows = rng.standard_normal((4000, 5))
+    sets = np.column_stack([rows[:, 0] > 0, np.arange(4000) == 3999]).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for schedule in ("auto", "adaptive", "smd"):
+            model = osvm.MultilabelClassifier(schedule=schedule)
+            for start in range(0, 4000, 500):
+                model.partial_fit(rows[start : start + 500], sets[start : start + 500])
+            model.partial_fit(rows[:1], sets[:1])
+
+
+def test_labels_that_all_rows_have_or_none_are_saved_beside_others(tmp_path):
+    """They keep settings that others have dropped: arrays of several shapes."""
+    sets = np.column_stack([MEMBER, np.zeros(300, int), np.ones(300, int)])
+    model = osvm.MultilabelClassifier(random_state=0).fit(X, sets)
+    model.save(tmp_path / "model.osvm")
+    again = osvm.load(tmp_path / "model.osvm")
+    for _ in range(2):
+        np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+        assert not model.predict(X)[:, -2].any()
+        assert model.predict(X)[:, -1].all()
+        for one in (model, again):
+            one.partial_fit(X, sets)
+
+
+def test_many_labels_of_many_columns_share_the_memory(monkeypatch):
+    """Settings that compete are as few as those of so many classes would be, or none."""
+    monkeypatch.setattr("osvm.linear.plan.MOST_NUMBERS", ((31, 400), (9, 800), (1, 1600)))
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((40, 10))
+    for n_labels, alive in ((1, 31), (9, 9), (19, 1), (30, 1), (50, None)):
+        sets = (rng.random((40, n_labels)) < 0.4).astype(int)
+        model = osvm.MultilabelClassifier().partial_fit(rows, sets)
+        if alive is None:
+            assert model.schedule_.name == "bottou"
+            assert model._joined is not None
+        else:
+            assert {one._learner.alive for one in model._models} == {alive}
+    wide = osvm.MultilabelClassifier().partial_fit(rows, [("a",)] * 40, classes=["a"])
+    wide.partial_fit(rows, [tuple(map(str, range(30)))] * 40)
+    assert all(one._learner.alive.bit_count() == 1 for one in wide._models)

@@ -173,9 +173,10 @@ def test_columns_far_from_0_are_learnt_as_if_around_it(estimator, target, params
     """As from the centered columns, with an offset for those that are not; and in a stream."""
     X = FAR_X
     _, mean, size = column_moments(RowSource.dense(X))
-    center = np.where((np.abs(mean) > 3 * size) & (size > 0), mean, 0.0)
+    center = np.where(np.abs(mean) > 3 * size, mean, 0.0)
     times = np.ones(7)
     if "scale" in params:
+        size[5] = 1.0
         times = 1 / np.where(center != 0, size, np.maximum(size, np.abs(mean) / 10))
     own = {k: v for k, v in params.items() if k != "scale"}
     expected = estimator(random_state=1, **own).fit((X - center) * times, target)
@@ -415,3 +416,61 @@ def test_sparse_rows_go_to_a_model_of_dense_rows_that_are_centered(estimator, dt
     np.testing.assert_allclose(model.predict(X), again.predict(X), rtol=1e-5, atol=1e-5)
     model.learn_one(np.arange(X.shape[1]), X[0], target[0])
     assert model.t_ == again.t_ + 1
+
+
+def _text_with_far_columns(n, dtype):
+    """Sparse rows, a column far from 0 that some rows lack, one of dates, one that is constant."""
+    rng = np.random.default_rng(n)
+    words = sp.random(n, 60, 0.1, random_state=1, format="csr")
+    z = rng.standard_normal((n, 2))
+    numbers = np.c_[200 + z[:, 0], np.full(n, 1e5), 3000 + 10 * z[:, 1]]
+    numbers[::50, 0] = 0.0
+    y = np.where(words @ rng.standard_normal(60) + z @ [1.0, -1.0] > 0, 1, 0)
+    return sp.csr_matrix(sp.hstack([numbers[:, :1], words, numbers[:, 1:]]), dtype=dtype), y
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [300, 1500])
+@pytest.mark.parametrize("estimator", [osvm.LinearClassifier, osvm.LinearRegressor])
+def test_sparse_columns_far_from_0_are_learnt_as_if_around_it(estimator, n, dtype):
+    """As from sparse rows that were centered by hand, and sparse, unsorted, dense rows alike."""
+    X, y = _text_with_far_columns(n, dtype)
+    dense = X.toarray().astype(np.float64)
+    mean, size = dense.mean(axis=0), dense.std(axis=0)
+    far = np.where((np.abs(mean) > 3 * size) & ((size > 0) | (np.abs(mean) > 3)), mean, 0.0)
+    assert np.count_nonzero(far) == 3
+    model = estimator(random_state=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y)
+    expected = estimator(random_state=1).fit(sp.csr_matrix((dense - far).astype(dtype)), y)
+    name = "predict" if estimator is osvm.LinearRegressor else "decision_function"
+    wanted = getattr(expected, name)(sp.csr_matrix((dense - far).astype(dtype)))
+    bound = 1e-3 if dtype == np.float32 else 1e-7
+    unsorted = X.copy()
+    for start, stop in zip(X.indptr, X.indptr[1:]):
+        unsorted.indices[start:stop] = X.indices[start:stop][::-1]
+        unsorted.data[start:stop] = X.data[start:stop][::-1]
+    unsorted.has_sorted_indices = False
+    for rows in (X, unsorted, X.toarray()):
+        np.testing.assert_allclose(getattr(model, name)(rows), wanted, rtol=bound, atol=bound)
+    one = X[7]
+    np.testing.assert_allclose(
+        model.score_one(one.indices, one.data), wanted[7], rtol=bound, atol=bound
+    )
+    if dtype == np.float64:
+        by_hand = X @ np.ravel(model.coef_) + model.intercept_
+        np.testing.assert_allclose(by_hand, wanted, rtol=1e-6, atol=1e-6)
+        model.partial_fit(unsorted[:50], y[:50])
+        expected.partial_fit(sp.csr_matrix(dense - far)[:50], y[:50])
+        wanted = getattr(expected, name)(sp.csr_matrix(dense - far))
+        np.testing.assert_allclose(getattr(model, name)(X), wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [osvm.LinearClassifier, osvm.LinearRegressor])
+def test_a_stream_of_sparse_rows_with_a_column_far_from_0_warns(estimator):
+    X, y = _text_with_far_columns(300, np.float64)
+    with pytest.warns(osvm.exceptions.ConvergenceWarning, match="column 62 has mean 3e"):
+        estimator().partial_fit(X, y)
+    with pytest.warns(osvm.exceptions.ConvergenceWarning, match="column 62 has mean 3e"):
+        estimator(fit_intercept=False).fit(X, y)

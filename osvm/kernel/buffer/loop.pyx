@@ -28,6 +28,7 @@ from osvm.core.expansion cimport (
     expansion_score, expansion_shrink, expansion_trace_insert, expansion_trace_score,
     expansion_trace_shrink,
 )
+from osvm.kernel.buffer.share cimport Share, share_follow, share_judge
 from osvm.kernel.buffer.state cimport KernelState
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
@@ -81,6 +82,7 @@ cdef struct Learner:
     double *z_b
     double *work            # 8 K numbers
     double *b_mean          # of the offsets and, last, the margin, while averaging
+    Share *share            # of novel rows in a stream, or NULL
     double average_from
     # one entry per example, or NULL
     double *h_eta
@@ -95,12 +97,14 @@ cdef double count_error(const Learner *l, Py_ssize_t K, const double *score, Py_
                         double target, double *prediction) noexcept nogil:
     """The mistake of this prediction: 0 or 1, or the absolute error of a regression."""
     cdef Py_ssize_t k, best = 0
+    cdef double value
     if l.task == TASK_REGRESS:
         prediction[0] = score[0]
         return score[0] - target if score[0] > target else target - score[0]
     if l.task == TASK_NOVELTY:
-        prediction[0] = -1.0 if score[0] < l.epsilon else 1.0
-        return 1.0 if score[0] < l.epsilon else 0.0
+        value = l.epsilon if l.share == NULL else l.share.margin
+        prediction[0] = -1.0 if score[0] < value else 1.0
+        return 1.0 if score[0] < value else 0.0
     if K == 1:
         best = 1 if score[0] > 0.0 else 0
     else:
@@ -177,6 +181,21 @@ cdef bint can_step_offset(const Learner *l, Py_ssize_t K, const double *xi, doub
     return total < LARGEST      # not NaN, and not infinite after any number of steps
 
 
+cdef void follow_share(Learner *l, const Buffer *buf, double dec, double rho,
+                       bint changed) noexcept nogil:
+    """The sums of the coefficients after a step; a term that came may have cost others."""
+    cdef double mass = dec * l.share.mass, a = 0.0, b = 0.0
+    cdef Py_ssize_t s
+    if not changed:
+        share_follow(l.share, mass, l.share.mean_mass + rho * (mass - l.share.mean_mass))
+        return
+    for s in range(buf.store.n):
+        a += buf.f.coef[s]
+        b += buf.B[s]
+    mass = buf.f.scale * a
+    share_follow(l.share, mass, buf.p * a + buf.q * b if buf.average else mass)
+
+
 cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize_t label,
                    double target, double weight) noexcept nogil:
     """Example in column t of the block, the i-th of this run."""
@@ -199,7 +218,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     if is_close_call(l, K, score, label):
         expansion_resum(&buf.f, t)
         total = read_scores(l, buf, t, f, score)
-    if buf.trace:
+    if buf.trace or buf.mean_scores:
         expansion_trace_score(&buf.f, t, z)
     y = target
     if l.task == TASK_CLASSIFY:
@@ -208,6 +227,8 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         value = loss_value_xi_margin(l.loss, y, score[0], l.epsilon, xi)
     else:
         value = mloss_value_xi(l.loss, K, label, score, l.epsilon, xi)
+    if buf.mean_scores:
+        total += z[0]
     total += value + k_self
     if not (total - total == 0.0):  # NaN or infinite
         return NOT_FINITE
@@ -218,7 +239,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         any_xi = any_xi or xi[k] != 0.0
         xi_f += xi[k] * f[k]
     for k in range(K):
-        add[k] = f[k] + l.b[k]
+        add[k] = (z[k] if buf.mean_scores else f[k]) + l.b[k]
     error = count_error(l, K, add, label, target, &prediction)
     # step size
     if l.smd:
@@ -299,6 +320,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         l.z_epsilon = (decay * l.z_epsilon                                  # (61)
                        + l.eta_epsilon * old * pull * (1.0 + decay * l.z_epsilon))
     l.t += 1.0
+    rho = 1.0
     if buf.average:
         # Shamir, Zhang (ICML 2013): the last quarter of the steps, about
         rho = 4.0 / (l.t - l.average_from + 3.0)
@@ -306,6 +328,9 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         for k in range(K):
             l.b_mean[k] += rho * (l.b[k] - l.b_mean[k])
         l.b_mean[K] += rho * (l.epsilon - l.b_mean[K])
+    if l.share != NULL:
+        share_judge(l.share, z[0] if buf.mean_scores else f[0], weight, l.nu)
+        follow_share(l, buf, dec, rho, any_xi)
     l.eta = eta
     l.errors += error
     l.loss_sum += value
@@ -446,6 +471,8 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     l.epsilon, l.eta_epsilon, l.z_epsilon = state.epsilon, state.eta_epsilon, state.z_epsilon
     l.b, l.eta_b, l.z_b, l.work = state.b, state.eta_b, state.z_b, buf.work + 8 * buf.f.n_out
     l.b_mean, l.average_from = state.b_mean, state.average_from
+    l.share = state.share_ if l.nu_trick and l.task == TASK_NOVELTY else NULL
+    state.set_mean_scores(l.share != NULL and buf.average)
     l.h_eta = l.h_loss = l.h_error = l.h_epsilon = l.h_prediction = NULL
     l.h_support = NULL
     if history is not None and stop > start:

@@ -62,6 +62,8 @@ class BufferMachine:
 
     @property
     def margin(self) -> float:
+        if self.state.share is not None:
+            return float(self.state.share[0])
         return float(self.state._means[-1] if self.state.average else self.state.epsilon)
 
     def decision(self, source: RowSource) -> Array:

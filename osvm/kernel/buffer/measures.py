@@ -22,6 +22,7 @@ __all__ = [
     "find_margin",
     "find_offset",
     "find_offsets",
+    "measure_share",
     "measure_targets",
     "predict_codes",
     "sample_rows",
@@ -69,6 +70,16 @@ def find_margin(scores: Array, weights: Array | None, nu: float) -> float:
     share = np.ones(len(scores)) if weights is None else weights[order]
     below = np.cumsum(share) - share
     return float(scores[order[np.searchsorted(below, nu * share.sum(), "right") - 1]])
+
+
+def measure_share(scores: Array, weights: Array | None, margin: float) -> list[float]:
+    """What a stream that goes on from a margin knows of the scores (`share.pxd`)."""
+    share = np.ones(len(scores)) if weights is None else weights
+    below, gaps = scores < margin, np.abs(scores - margin)
+    shortfall = float(np.average(gaps[below], weights=share[below])) if below.any() else 0.0
+    spread = float(np.average(np.where(below, 0.0, gaps), weights=share))
+    size = float(np.average(np.abs(scores), weights=share))
+    return [margin, margin, shortfall, spread, size, float(len(scores)), float(share.sum())]
 
 
 def find_offset(scores: Array, positive: Array, weights: Array | None) -> float:

@@ -88,6 +88,8 @@ def merge_machines(
             c * np.append(state[1]["means"][:-1] @ T, state[1]["means"][-1])
             for c, state, T in zip(shares, states, transfers)
         )
+    if first.state.share is not None:
+        arrays["share"] = _merged_share(states, shares, base)
     n = len(alpha)
     scalars |= {"a": 1.0, "p": 0.0, "q": 1.0, "sq_f": 0.0, "pi": 0.0, "n": n, "head": 0}
     scalars |= {"births": n, "n_victims": 0, "n_outputs": alpha.shape[1]}
@@ -113,6 +115,11 @@ def _check_alike(first: BufferMachine, machine: BufferMachine, number: int) -> N
     for name in ("float64", "sparse", "trace", "average", "budget", "eviction"):
         if getattr(machine.state, name) != getattr(first.state, name):
             raise ValueError(f"part {number} differs from part 0 in how it keeps rows ({name})")
+    if (machine.state.share is None) != (first.state.share is None):
+        raise ValueError(
+            f"part {number} differs from part 0 in how it finds its margin: one of them is of a "
+            "former version; let it learn a row"
+        )
     if machine.kernel != first.kernel:
         raise ValueError(
             f"part {number} has the kernel {machine.kernel!r}, part 0 {first.kernel!r}: give "
@@ -120,6 +127,14 @@ def _check_alike(first: BufferMachine, machine: BufferMachine, number: int) -> N
         )
     if machine.reg != first.reg:
         raise ValueError(f"part {number} has reg={machine.reg!r}, part 0 {first.reg!r}")
+
+
+def _merged_share(states: list[State], shares: Array, base: BufferMachine | None) -> Array:
+    """Margins are means, as scores are; the rows that they have seen add up."""
+    share: Array = sum(c * state[1]["share"] for c, state in zip(shares, states))
+    start = np.zeros(len(share)) if base is None or base.state.share is None else base.state.share
+    share[5:7] = start[5:7] + sum(state[1]["share"][5:7] - start[5:7] for state in states)
+    return share
 
 
 def _concatenated(

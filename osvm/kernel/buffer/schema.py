@@ -25,6 +25,7 @@ def buffer_schema(
     budget: int,
     trace: bool,
     average: bool,
+    share: int,
     n: int,
     n_victims: int,
     most_victims: int,
@@ -78,6 +79,8 @@ def buffer_schema(
     if average:
         scalars["average_from"] = COUNT
         arrays["means"] = ArrayField((K + 1,), np.float64, -big, big)
+    if share:
+        arrays["share"] = ArrayField((share,), np.float64, -big, big)
     rules: list[Rule] = [
         (lambda s, a: not (average and trace), "a machine with a trace does not average"),
         (lambda s, a: not average or s["average_from"] <= s["t"], "an average from the future"),

@@ -36,6 +36,7 @@ from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, rest
 from osvm.kernel.buffer.measures import (
     find_margin,
     find_offsets,
+    measure_share,
     measure_targets,
     sample_rows,
     warn_rows,
@@ -109,6 +110,7 @@ class BufferSolver:
         if plan.nu is not None and batch.task == "novelty":
             scores = state.decision(batch.source)[:, 0]
             state.epsilon = find_margin(scores, batch.weights, plan.nu.nu)
+            state.set_share(measure_share(scores, batch.weights, state.epsilon))
         elif plan.reads_offset(state.budget, n):
             sample = batch if n <= OFFSET_ROWS else batch.take(sample_rows(n, OFFSET_ROWS))
             state.intercept[:] = 0.0
@@ -138,8 +140,13 @@ class BufferSolver:
         numbers = batch.task == "regress"
         progress = make_progress(model.verbose, start=seen, absolute=numbers)
         try:
-            # a step size that stays up follows a drift, which the mean would lag behind
-            _set_average(machine.state, plan.average and plan.schedule.name in _SETTLING)
+            # a step size that stays up follows a drift, which the mean would lag behind; but
+            # with reg=1 of the nu-trick f is no more than its last few novel rows
+            flags = batch.task == "novelty" and plan.nu is not None
+            settles = plan.schedule.name in _SETTLING
+            _set_average(machine.state, plan.average and (settles or flags), anew=not flags)
+            if flags and machine.state.share is None:
+                machine.state.set_share()
             self._run(machine, plan, batch, None, seen, progress)
         except BaseException:
             if backup is not None:
@@ -198,6 +205,7 @@ class BufferSolver:
         """Passes over a training set, in a new order each with a generator."""
         n, state = batch.source.n_rows, machine.state
         state.begin_fit(n, machine.kernel.name == "precomputed")
+        state.drop_share()
         _set_average(state, False)
         _set_average(state, plan.average)
         for _ in range(epochs):
@@ -421,10 +429,10 @@ def _average(model: Any, schedule: schedules.Schedule) -> bool:
     return bool(average)
 
 
-def _set_average(state: KernelState, average: bool) -> None:
+def _set_average(state: KernelState, average: bool, anew: bool = True) -> None:
     """Begin the running mean, or make it the function to go on from."""
     if average and not state.average:
-        state.begin_average()
+        state.begin_average(anew)
     elif state.average and not average:
         state.end_average()
 

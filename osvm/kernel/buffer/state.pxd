@@ -1,5 +1,6 @@
 # Owner of a kernel machine's memory.  See state.pyx.
 from osvm._c.structs cimport Buffer
+from osvm.kernel.buffer.share cimport Share
 from osvm._parts.compiled cimport KernelSpec
 
 cdef class KernelState:
@@ -13,6 +14,8 @@ cdef class KernelState:
     cdef double *b_mean             # their running means and, last, the margin's
     cdef readonly object _means
     cdef object _slot_of
+    cdef readonly object share      # of novel rows in a stream, or None
+    cdef Share *share_              # the same
     cdef double average_from        # t at `begin_average`
     cdef public double t            # examples seen
     cdef public double eta          # step size
@@ -20,4 +23,6 @@ cdef class KernelState:
     cdef public double errors       # of test-then-train
     cdef public double loss_sum
     cdef int _set_means(self, object means) except -1
+    cdef void set_mean_scores(self, bint wanted)
+    cdef void _set_share(self, object share)
     cdef void _point(self)

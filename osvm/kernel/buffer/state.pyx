@@ -25,6 +25,7 @@ from osvm._c.merging cimport TABLE_K, TABLE_M
 from osvm._c.structs cimport N_VICTIMS, Buffer
 from osvm._input.rows cimport RowSource
 from osvm._parts.compiled cimport KernelSpec
+from osvm.kernel.buffer.share cimport SHARE_SIZE, Share
 from osvm.core.expansion cimport (
     EXPANSION_CHANGE, EXPANSION_COEFFICIENT, EXPANSION_F64, EXPANSION_MERGE, EXPANSION_OLDEST,
     EXPANSION_PROJECT, EXPANSION_SPARSE, EXPANSION_TERM, EXPANSION_TRACE, STATUS_NO_MEMORY,
@@ -200,12 +201,15 @@ cdef class KernelState:
         """Whether readers see running means of f, offset and margin; learning goes on beside."""
         return bool(self.buf.average)
 
-    def begin_average(self):
-        """Average f, offset and margin over the steps from here on.  Without a trace only."""
+    def begin_average(self, bint anew=True):
+        """Average f, offset and margin from here on; without a trace only.
+
+        Else than `anew`, f as it is counts as the mean of the steps made so far.
+        """
         if self.buf.trace:
             raise ValueError("a machine with a trace cannot average")
         self._set_means(np.append(self.intercept, self.epsilon))
-        self.average_from = self.t
+        self.average_from = self.t if anew else 0.0
         self._slots("B")[:] = 0.0
         self.buf.p, self.buf.q, self.buf.average = self.buf.f.scale, 1.0, True
 
@@ -214,6 +218,27 @@ cdef class KernelState:
         self._means = means
         self.b_mean = &view[0]
         return 0
+
+    cdef void set_mean_scores(self, bint wanted):
+        """Whether the loop reads scores of the mean too; sums known without them are dropped."""
+        if wanted != self.buf.mean_scores:
+            self.buf.mean_scores, self.buf.n_victims = wanted, 0
+
+    def set_share(self, share=None):
+        """Follow the share of novel rows (`share.pxd`) from these numbers on, or from none."""
+        self._set_share(np.zeros(SHARE_SIZE))
+        self.share[:len(share or ())] = share or ()
+        if share is None:
+            self.share_.margin = self.epsilon
+        self.share_.mass = self.share_.mean_mass = self.alpha().sum()
+
+    def drop_share(self):
+        """Follow it no longer."""
+        self._set_share(None)
+
+    cdef void _set_share(self, object share):
+        cdef Py_ssize_t address = 0 if share is None else share.ctypes.data
+        self.share, self.share_ = share, <Share *> address
 
     def end_average(self):
         """f, offset and margin become their means."""
@@ -371,6 +396,8 @@ cdef class KernelState:
         if self.buf.average:
             scalars["average_from"] = self.average_from
             arrays["means"] = self._means.copy()
+        if self.share is not None:
+            arrays["share"] = self.share.copy()
         if m:
             arrays["victim_slot"] = view(self.buf.victim_slot, m, np.intp).copy()
             arrays["victim_kv"] = self._copy_victims(0, n * m, None)
@@ -409,6 +436,7 @@ cdef class KernelState:
         return buffer_schema(
             self.buf.store.d, self.buf.f.n_out, float64=self.float64, sparse=self.sparse,
             budget=self.buf.f.budget, trace=self.trace, average="average_from" in scalars,
+            share=SHARE_SIZE if "share" in arrays else 0,
             n=n, n_victims=m, most_victims=N_VICTIMS,
             n_entries=0 if values is None else len(values),
             precomputed=self.kernel.kind == KERNEL_PRECOMPUTED)
@@ -460,6 +488,8 @@ cdef class KernelState:
         if self.buf.average:
             self.average_from = scalars["average_from"]
             self._set_means(fresh["means"])
+        self._set_share(fresh.get("share"))
+        self.buf.mean_scores = self.buf.average and self.share is not None
         for name in ("intercept", "eta_intercept", "z_intercept"):
             setattr_(self, name, fresh[name])
         for name in _PER_SLOT:
