@@ -4,7 +4,7 @@
     python -m asv_bench.bench_dual --quick          20,000 rows
     python -m asv_bench.bench_dual --data news20-0  20 Newsgroups, group 0 against the rest
 
-All minimise ``reg/2 ||w||^2 + mean hinge`` without an intercept, on one thread; CPU time,
+All minimize ``reg/2 ||w||^2 + mean hinge`` without an intercept, on one thread; CPU time,
 taken in turns.  A solver's time for a target is that of its cheapest effort that met it.
 """
 
@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     whole = bench_scale() >= 1 and problems.have("news20")
     real = ["news20-0", "news20-7", "one-vs-rest"] if whole else []
     report = Report(
-        "dual", "Dual coordinate ascent", str(__doc__).split("All minimise")[0], options
+        "dual", "Dual coordinate ascent", str(__doc__).split("All minimize")[0], options
     )
     for name in options.data or ["generated", *real]:
         for reg in options.reg:

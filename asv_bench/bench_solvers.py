@@ -50,7 +50,7 @@ class MetaDescent:
 
 
 class OnePassSearch:
-    """Sixteen regularisers in one pass, beside sixteen fits."""
+    """Sixteen regularizers in one pass, beside sixteen fits."""
 
     timeout = 300
 

@@ -1,6 +1,6 @@
 """Linear SVM solvers behind one interface: osvm's and those of its peers.
 
-All minimise ``J(w) = reg/2 ||w||² + mean max(0, 1 - y w.x)`` without an intercept (some
+All minimize ``J(w) = reg/2 ||w||² + mean max(0, 1 - y w.x)`` without an intercept (some
 peers penalise it, others do not, so with one the problems would differ).  What a solver
 needs in its own format (LIBLINEAR's problem, Vowpal Wabbit's cache, river's dicts) is
 prepared outside of the clock.  A peer that is not installed is left out.
@@ -40,7 +40,7 @@ def error_rate(w: np.ndarray, X: sp.csr_matrix, y: np.ndarray) -> float:
 
 
 class Solver:
-    """A way to minimise J.
+    """A way to minimize J.
 
     `prepare` is not timed, `run` is; `weights` gives what `run` reached.  `efforts` are
     the values to try, cheapest first: epochs, or tolerances.
@@ -334,7 +334,7 @@ def installed() -> list[type[Solver]]:
 
 
 def find_optimum(X: sp.csr_matrix, y: np.ndarray, reg: float) -> tuple[np.ndarray, float]:
-    """Minimiser and minimum of J, by a dual solver run far past the other targets."""
+    """Minimizer and minimum of J, by a dual solver run far past the other targets."""
     solver: Solver
     if not OsvmDual64.missing():
         solver, effort = OsvmDual64(), 1e-6

@@ -1,6 +1,6 @@
 """Dual coordinate ascent from its equations, in dense arithmetic and plain Python.
 
-Follows Hsieh et al. (ICML 2008), algorithm 3: minimise over 0 <= alpha (<= U)
+Follows Hsieh et al. (ICML 2008), algorithm 3: minimize over 0 <= alpha (<= U)
 
     1/2 alpha' Q alpha - e' alpha,   Q_ij = y_i y_j (x_i . x_j + B^2)  [+ 1/(2U) on the diagonal]
 
@@ -33,7 +33,7 @@ class SplitMix:
 
 
 def epoch_order(active, random, rest, block=64, window=16):
-    """Random blocks of neighbouring rows, permuted within windows of 16 blocks.
+    """Random blocks of neighboring rows, permuted within windows of 16 blocks.
 
     Rows that rest are left out (and have one epoch less to rest); without a generator
     the order stays as it is.

@@ -45,7 +45,7 @@ def mini_batches(X, y, reg, size):
 
 
 def sgd_with_intercept(X, y, reg, t0):
-    """SGD on f(w, b): 1/(reg (t0 + t)) for w, 1/sqrt(t) for the unregularised b."""
+    """SGD on f(w, b): 1/(reg (t0 + t)) for w, 1/sqrt(t) for the unregularized b."""
     w, b, path = np.zeros(X.shape[1]), 0.0, []
     for t, (x, label) in enumerate(zip(X, y), start=1):
         eta = 1 / (reg * (t0 + t))

@@ -158,7 +158,7 @@ def check_choice(name: str, value: Any, choices: Iterable[Any]) -> Any:
 
 
 def resolve_reg(reg: Any, C: Any, n_rows: int | None, *, default: float = 1e-4) -> float:
-    """The regulariser of the objective from `reg` or `C`: ``reg = 1 / (C * n)``.
+    """The regularizer of the objective from `reg` or `C`: ``reg = 1 / (C * n)``.
 
     Parameters
     ----------

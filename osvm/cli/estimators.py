@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from osvm._estimator.compat import OutlierMixin, RegressorMixin
+from osvm._estimator.hints import hint
 from osvm.io.models import CLASSES
 
 DEFAULT = "LinearClassifier"
@@ -281,6 +282,7 @@ def make_estimator(arguments: argparse.Namespace, *, numeric_labels: bool) -> An
         if name not in known:
             arguments.parser.error(
                 f"--{name.replace('_', '-')} is not an option of {cls.__name__}"
+                f"{hint(name, list(known))}"
             )
     weights = given.get("class_weight")
     if isinstance(weights, dict) and numeric_labels:

@@ -34,7 +34,7 @@ from scipy import sparse
 BLOCK = 2048  # rows made at once; one block's tokens about fill a core's cache
 Q = 20.0  # offset of the Zipf-Mandelbrot law of all tokens
 Q_TOPIC = 60.0  # the same for topical tokens: topics rarely speak through the commonest words
-GROUP = 64  # ranks among which a topic has its favourite
+GROUP = 64  # ranks among which a topic has its favorite
 LENGTH_SPREAD = 0.55  # standard deviation of log(document length)
 TRAIN, TEST, PILOT = 0, 1, 2  # parts of a problem: independent rows of the same model
 
@@ -139,7 +139,7 @@ def draw_ranks(rng: np.random.Generator, n: int, n_features: int, q: float) -> n
 
 
 def prefer(ranks: np.ndarray, topics: np.ndarray, n_features: int) -> np.ndarray:
-    """Move each rank to its topic's favourite in the same block of ranks."""
+    """Move each rank to its topic's favorite in the same block of ranks."""
     group = min(GROUP, max(2, n_features // 4))
     blocks = ranks // group
     mixed = blocks.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)

@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 class KernelClassifier(ClassifierMixin, KernelEstimator):
     """Kernel classifier that learns one example at a time.
 
-    Minimises ``reg/2 ||f||² + mean loss(y, f(x) + b)`` over functions of a kernel's
+    Minimizes ``reg/2 ||f||² + mean loss(y, f(x) + b)`` over functions of a kernel's
     space by stochastic gradient descent, with the last `budget` examples that moved f.
     The step size adapts itself (`schedule="smd"`: SVMD) or follows a schedule (NORMA).
 
@@ -39,7 +39,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         for more than two classes), "multiclass_hinge", "graph_hinge" (needs `taxonomy`),
         "softmax", or a loss of your own (see :mod:`osvm.losses`).
     reg : float, optional
-        The regulariser; 1e-4 unless `C` is given, or 1e-3 where `fit` chooses (see `gamma`); 1
+        The regularizer; 1e-4 unless `C` is given, or 1e-3 where `fit` chooses (see `gamma`); 1
         with `nu`.
     C : float, optional
         Instead of `reg`: ``reg = 1/(C n)``.

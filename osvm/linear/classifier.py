@@ -40,8 +40,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     """Linear classifier that learns one example at a time.
 
     At its defaults it tunes itself: several step sizes compete, and the one that errs least
-    answers (:class:`osvm.schedules.Auto`).  With `reg` or `C` it minimises
-    ``reg/2 ||w||² + mean loss(y, w.x + b)``.  The intercept b is never regularised.  Two
+    answers (:class:`osvm.schedules.Auto`).  With `reg` or `C` it minimizes
+    ``reg/2 ||w||² + mean loss(y, w.x + b)``.  The intercept b is never regularized.  Two
     classes make one weight vector; more classes are learnt in one pass, one-vs-rest for
     binary losses, jointly for the others.
 
@@ -55,7 +55,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         before they are learnt, as the schedule "auto" judges its settings, and one-vs-rest
         with other schedules.
     reg : float, optional
-        The regulariser; 1e-4 unless `C` is given, none with "auto".
+        The regularizer; 1e-4 unless `C` is given, none with "auto".
     C : float, optional
         Instead of `reg`: ``reg = 1/(C n)``.
     schedule : str or object, default "auto"
@@ -94,7 +94,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     shuffle : bool or "full", default True
         Visit the rows in a random order in `fit`: within windows of random blocks,
         which is kind to the cache, or in a uniform permutation ("full").  True is "full" where
-        neighbouring rows have like labels (or numbers), as in sorted data.
+        neighboring rows have like labels (or numbers), as in sorted data.
     random_state : int, Generator or RandomState, optional
     class_weight : dict or "balanced", optional
         While streaming, "balanced" goes by the counts so far.

@@ -43,7 +43,7 @@ COLUMNS = ("epoch", "active", "primal", "dual", "gap")
 class DualSolver:
     """Dual coordinate ascent on one problem, or on K one-vs-rest problems.
 
-    Minimises ``reg/2 ||w||^2 + 1/n sum_i c_i loss(y_i (w.x_i + b))`` until the duality
+    Minimizes ``reg/2 ||w||^2 + 1/n sum_i c_i loss(y_i (w.x_i + b))`` until the duality
     gap proves that the objective is within the fraction `tol` of its minimum.
 
     Parameters

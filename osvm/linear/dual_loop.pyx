@@ -1,12 +1,12 @@
 """Dual coordinate ascent on one binary problem: epochs, order, shrinking, stopping.
 
-Minimises ``reg/2 ||w||^2 + 1/n sum_i c_i loss(y_i (w.x_i + b))`` for the hinge and the
+Minimizes ``reg/2 ||w||^2 + 1/n sum_i c_i loss(y_i (w.x_i + b))`` for the hinge and the
 squared hinge to a proven relative duality gap.  The steps, the dual problem and the
 treatment of the offset are written down in `osvm/linear/dual_steps.pxd`; this file holds
 what surrounds them:
 
 - each epoch visits the active rows in random order, permuted within windows of 16
-  random blocks of 64 neighbouring rows, so that memory is read almost in file order;
+  random blocks of 64 neighboring rows, so that memory is read almost in file order;
 - rows whose dual variable sits at a bound and is pushed against it rest for up to three
   epochs, and are shrunk (set aside) by the bounds of Hsieh et al. (2008);
 - the sum of the rows' own gaps at their visits estimates the duality gap; when the

@@ -67,7 +67,7 @@ def windowed(Py_ssize_t n, uint64_t seed, Py_ssize_t block=ORDER_BLOCK,
         Number of rows.
     seed : int
     block : int
-        Neighbouring rows that stay within one window.
+        Neighboring rows that stay within one window.
     window : int
         Blocks per window.
     """

@@ -33,7 +33,7 @@ _REG_OF_ROW, _REG_OF_SPARSE_ROW, _SPARSE = 0.2, 0.005, 0.02
 class LinearNovelty(OutlierMixin, OneScore):
     """One-class linear SVM: learns what is usual, and flags the rest.
 
-    Minimises ``reg/2 ||w||² + mean max(0, 1 - w.x)``; a row is novel when
+    Minimizes ``reg/2 ||w||² + mean max(0, 1 - w.x)``; a row is novel when
     ``w.x < offset_``, which `nu` sets.
 
     Parameters

@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 class LinearRegressor(RegressorMixin, OneScore):
     """Linear regression that learns one example at a time.
 
-    Minimises ``mean loss(y, w.x + b)``, and ``reg/2 ||w||²`` with it where `reg` or `C` is given.
+    Minimizes ``mean loss(y, w.x + b)``, and ``reg/2 ||w||²`` with it where `reg` or `C` is given.
 
     Parameters
     ----------

@@ -323,6 +323,8 @@ def test_skip_errors(folder):
         (["train", "nothing.svm", "-m", "x"], 1, "nothing.svm"),
         (["train", "train.svm"], 2, "--model"),
         (["train", "train.svm", "-m", "x", "--gama", "1"], 2, "unrecognized"),
+        (["train", "train.svm", "-m", "x", "--max-iter", "3"], 2, "LinearClassifier; use epochs"),
+        (["train", "train.svm", "-m", "x", "--gamma", "1"], 2, "osvm.KernelClassifier"),
         (["train", "train.svm", "-m", "x", "--estimator", "Nope"], 2, "no estimator"),
         (["train", "train.svm", "-m", "x", "--reg", "abc"], 2, "invalid reg value"),
         (["train", "train.svm", "-m", "x", "--loss", "nope"], 1, "unknown loss"),

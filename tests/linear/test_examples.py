@@ -34,7 +34,7 @@ def test_rows_of_a_block_stay_in_their_order():
 
 
 def test_windows_are_mixed():
-    """The places of a block are spread over its window: no run of neighbours."""
+    """The places of a block are spread over its window: no run of neighbors."""
     order = windowed(1024, 3)
     assert np.mean(np.diff(order) == 1) < 0.05
 

@@ -44,7 +44,7 @@ def test_novelty():
     assert np.allclose(twin.score_samples(X), model.score_samples(X), atol=1e-5)
 
 
-def test_normalised_inputs_are_refused():
+def test_normalized_inputs_are_refused():
     X, y = data()
     with pytest.raises(ValueError, match="Normalizer"):
         osvm.LinearClassifier(normalize=True).fit(X, y).to_sklearn()

@@ -33,7 +33,7 @@ cdef class Columns:
     cache_mb : float, default=200
         Memory for columns at most; rbf columns in up to 8 dimensions take 48 MB at most.
     offset : float, default=0
-        Added to every kernel value; 1 gives the expansion a regularised bias.
+        Added to every kernel value; 1 gives the expansion a regularized bias.
     order : array of int, optional
         Position p of every column stands for row ``order[p]`` of X.
     max_columns : int, optional
