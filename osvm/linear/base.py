@@ -159,7 +159,7 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
                 _begin_sizes(learner, plan, source)
         if auto is not None:
             learner.decay = 1.0  # all errors of the first epoch count
-        platt = self._new_platt(shape[0]) if getattr(self, "probability", False) else None
+        platt = self._new_platt(shape[0])
         before, figures = learner.seen, (learner.loss_sum, learner.error_sum)
         epochs = None
         if self.callback is not None or hasattr(self, "_skl_callbacks"):
@@ -261,8 +261,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         }
 
     def _new_platt(self, n_out: int) -> Platt | None:
-        """The sigmoids to learn beside the weights, with `probability=True`."""
-        raise NotImplementedError
+        """The sigmoids to learn beside the weights, with `probability=True`; else None."""
+        return None
 
     def _warm_learner(self, source: Any, n_out: int) -> tuple[SGDLearner, Plan] | None:
         """Learner and plan to go on from, with `warm_start` and an unchanged problem."""
