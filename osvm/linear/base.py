@@ -31,6 +31,7 @@ from osvm.linear.scaling import ScaledRows, Scaling, common_size, decide, scaled
 from osvm.linear.scores import Platt, score_csr
 from osvm.linear.state import PLAN_PARAMS, LinearState
 from osvm.linear.training import (
+    NO_WATCH,
     Examples,
     Passes,
     Watch,
@@ -296,7 +297,8 @@ class LinearEstimator(LinearState, OneExample, CallbackSupport, OnlineEstimator)
         roll_back = progress is None and isinstance(learner, Learner)
         # one row fails before it changes anything
         before = None if roll_back or n == 1 else learner.get_state()
-        watch = Watch(progress, record, platt)
+        watched = progress is not None or record is not None or platt is not None
+        watch = Watch(progress, record, platt) if watched else NO_WATCH
         order = None
         if "_visits" in self.__dict__:  # a block of a round: its rows come in random order
             order = visiting_order(n, resolve_shuffle(self.shuffle, data.targets), self._visits)
