@@ -32,6 +32,8 @@ from osvm.core.typedefs cimport ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64
 cdef extern from "../_c/simd.h" nogil:
     int32_t osvm_largest_f32(const void *x, Py_ssize_t n)
     int64_t osvm_largest_f64(const void *x, Py_ssize_t n)
+    bint osvm_in_range_i32(const void *j, Py_ssize_t n, uint32_t largest)
+    bint osvm_in_range_i64(const void *j, Py_ssize_t n, uint64_t largest)
 
 cdef extern from "../_c/repeats.h" nogil:
     Py_ssize_t osvm_descents_i32(const void *j, Py_ssize_t n)
@@ -131,13 +133,12 @@ cdef inline bits_t float_bits_strided(const bits_t *x, Py_ssize_t n,
     return seen
 
 
-cdef inline slot_t index_bits(const slot_t *j, Py_ssize_t n, slot_t largest) noexcept nogil:
-    """Top bit set when one of n indices is outside 0 .. largest (-1: no index fits)."""
-    cdef slot_t seen = 0
-    cdef Py_ssize_t k
-    for k in range(n):
-        seen |= j[k] | (largest - j[k])
-    return seen
+cdef inline bint in_range(const slot_t *j, Py_ssize_t n, slot_t largest) noexcept nogil:
+    """Whether n adjacent indices are all within 0 .. largest (-1: no index fits)."""
+    if slot_t is uint32_t:
+        return osvm_in_range_i32(j, n, largest)
+    else:
+        return osvm_in_range_i64(j, n, largest)
 
 
 cdef inline bits_t indptr_bits(const bits_t *p, Py_ssize_t n_rows) noexcept nogil:
@@ -188,7 +189,7 @@ cdef double entries_size(const bits_t *x, const slot_t *j, Py_ssize_t n,
     plain loop over one array after the other.
     """
     cdef bits_t seen_x = 0
-    cdef slot_t seen_j = 0
+    cdef bint within = True
     cdef Py_ssize_t quarter = n // 4 // BLOCK * BLOCK, k = 0, start, part
     if n < LARGE:
         quarter = 0
@@ -197,12 +198,12 @@ cdef double entries_size(const bits_t *x, const slot_t *j, Py_ssize_t n,
             start = k + part * quarter
             fetch_ahead(<const char *> (x + start), sizeof(bits_t))
             fetch_ahead(<const char *> (j + start), sizeof(slot_t))
-            seen_j |= index_bits(j + start, BLOCK, largest)
+            within &= in_range(j + start, BLOCK, largest)
             seen_x = larger(seen_x, float_bits(x + start, BLOCK))
         k += BLOCK
-    seen_j |= index_bits(j + 4 * quarter, n - 4 * quarter, largest)
+    within &= in_range(j + 4 * quarter, n - 4 * quarter, largest)
     seen_x = larger(seen_x, float_bits(x + 4 * quarter, n - 4 * quarter))
-    return INFINITY if top_bit(seen_j) else magnitude(seen_x)
+    return magnitude(seen_x) if within else INFINITY
 
 
 cdef double csr_entries_size(const Rows *X, Py_ssize_t start, Py_ssize_t end) noexcept nogil:

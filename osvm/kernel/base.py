@@ -20,6 +20,7 @@ from osvm import kernels
 from osvm._estimator.base import LabelIndex, OnlineEstimator, RunningBalance
 from osvm._estimator.one_example import OneExample
 from osvm._input import validate
+from osvm._input.parameters import check_bool
 from osvm._input.schema import Field
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import BufferMachine, copy_machine
@@ -36,12 +37,13 @@ class KernelBase(OnlineEstimator):
     _chooses_gamma = False  # whether gamma may be None
 
     def _kernel_part(self) -> kernels.Kernel:
-        """The kernel that the parameters name; parameters of other kernels are left out."""
+        """The kernel that the parameters name; parameters of other kernels are checked only."""
+        gamma = "scale" if self.gamma is None and self._chooses_gamma else self.gamma
+        values = {"gamma": gamma, "coef0": self.coef0, "degree": self.degree}
+        kernels.Polynomial(**values)  # has them all, and raises
         if not isinstance(self.kernel, str):
             return kernels.get(self.kernel)
         known = kernels.parameters(self.kernel)
-        gamma = "scale" if self.gamma is None and self._chooses_gamma else self.gamma
-        values = {"gamma": gamma, "coef0": self.coef0, "degree": self.degree}
         return kernels.get(self.kernel, **{k: v for k, v in values.items() if k in known})
 
     def _set_index(self, index: LabelIndex) -> None:
@@ -71,7 +73,8 @@ class KernelEstimator(OneExample, KernelBase):
         """
         known = self.__dict__
         if reset:
-            before = known.get("_machine") if self.warm_start else None
+            warm = check_bool("warm_start", self.warm_start)
+            before = known.get("_machine") if warm else None
             if before is not None and before.n_features != batch.source.n_features:
                 raise ValueError("warm_start: X has another number of features than the model")
             machine = self._solver.fit(self, batch, before)

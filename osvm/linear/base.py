@@ -36,6 +36,7 @@ from osvm.linear.scaling import ScaledRows, Scaling, common_size, decide, scaled
 from osvm.linear.scores import Platt, score_csr
 from osvm.linear.state import PLAN_PARAMS, LinearState
 from osvm.linear.training import (
+    NO_WATCH,
     Examples,
     Passes,
     Watch,
@@ -166,7 +167,7 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
                 _begin_sizes(learner, plan, source)
         if auto is not None:
             learner.decay = 1.0  # all errors of the first epoch count
-        platt = self._new_platt(shape[0]) if getattr(self, "probability", False) else None
+        platt = self._new_platt(shape[0])
         before, figures = learner.seen, (learner.loss_sum, learner.error_sum)
         epochs = None
         if self.callback is not None or hasattr(self, "_skl_callbacks"):
@@ -281,8 +282,8 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         }
 
     def _new_platt(self, n_out: int) -> Platt | None:
-        """The sigmoids to learn beside the weights, with `probability=True`."""
-        raise NotImplementedError
+        """The sigmoids to learn beside the weights, with `probability=True`; else None."""
+        return None
 
     def _warm_learner(self, source: Any, n_out: int) -> tuple[SGDLearner, Plan] | None:
         """Learner and plan to go on from, with `warm_start` and an unchanged problem."""
@@ -317,7 +318,8 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         roll_back = progress is None and isinstance(learner, Learner)
         # one row fails before it changes anything
         before = None if roll_back or n == 1 else learner.get_state()
-        watch = Watch(progress, record, platt)
+        watched = progress is not None or record is not None or platt is not None
+        watch = Watch(progress, record, platt) if watched else NO_WATCH
         order = None
         if "_visits" in self.__dict__:  # a block of a round: its rows come in random order
             order = visiting_order(n, resolve_shuffle(self.shuffle, data.targets), self._visits)

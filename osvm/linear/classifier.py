@@ -404,7 +404,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def _stream_platt(self, n_out: int) -> Platt | None:
         """A copy of the sigmoids for the next block, grown with the outputs."""
-        if not self.probability:
+        if not check_bool("probability", self.probability):
             return None
         if self._platt is None:
             return self._new_platt(n_out)

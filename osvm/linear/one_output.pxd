@@ -26,7 +26,9 @@ from osvm.linear.mini_batch cimport take_into_batch
 from osvm.linear.step_guard cimport (
     clamp_shrink, intercept_step, row_largest, step_fits, step_limit,
 )
-from osvm.core.loss cimport loss_value_xi
+from osvm.core.loss cimport (
+    LOSS_EPSILON_INSENSITIVE, LOSS_HINGE, loss_epsilon_insensitive, loss_hinge, loss_value_xi,
+)
 from osvm._c.row_loops cimport (
     pairs_axpy, pairs_dot_ahead, sparse_axpy, sparse_axpy_both, sparse_axpy_norm, sparse_dot,
     sparse_dot_ahead,
@@ -56,6 +58,15 @@ cdef inline double error_of(const Options *options, double f, double target) noe
     if options.error_kind == ERROR_ABSOLUTE:
         return fabs(f - target)
     return f < 1.0
+
+
+cdef inline double value_xi(const Loss *loss, double y, double f, double *xi) noexcept nogil:
+    """`loss_value_xi`, without a call for the losses that cost less than a call."""
+    if loss.kind == LOSS_HINGE:
+        return loss_hinge(y, f, 1.0, xi)
+    if loss.kind == LOSS_EPSILON_INSENSITIVE:
+        return loss_epsilon_insensitive(y, f, loss.p0, xi)
+    return loss_value_xi(loss, y, f, xi)
 
 
 cdef inline bint fits_row(double eta, double xi, const SVec *w, const Row *row) noexcept nogil:
@@ -169,7 +180,7 @@ cdef inline int learn_sparse(LinearModel *model, const Examples *examples, Py_ss
             f = sparse_dot(row_x, row_j, count, v)
         f = w.scale * (factor * f) + b
         target = y[i]
-        value = loss_value_xi(&loss, target, f, &xi)
+        value = value_xi(&loss, target, f, &xi)
         if not isfinite(value) or (unchecked and not isfinite(f)):
             status = NOT_FINITE
             break
@@ -274,7 +285,7 @@ cdef inline int learn_general(LinearModel *model, const Examples *examples, Py_s
                 rows_get(X, order[n + AHEAD], later)
             f = svec_dot_ahead(w, row, later) + b
         target = y[i]
-        value = loss_value_xi(&loss, target, f, &xi)
+        value = value_xi(&loss, target, f, &xi)
         if not isfinite(value):
             status = NOT_FINITE
             break

@@ -299,7 +299,10 @@ cdef class OneByOne:
         elif not self.novelty:
             if not isinstance(y, float) and not isinstance(y, int):
                 return False
-            target = y
+            try:
+                target = y
+            except OverflowError:       # an int that no float holds: the general path names it
+                return False
             if not isfinite(target):
                 return False
         try:

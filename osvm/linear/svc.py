@@ -236,7 +236,8 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
         check_integer("max_iter", self.max_iter, 1)
         check_bool("warm_start", self.warm_start)
         if self.intercept_scaling is not None:
-            check_number("intercept_scaling", self.intercept_scaling, 0.0, low_open=True)
+            # its square is a number, too
+            check_number("intercept_scaling", self.intercept_scaling, 0.0, 1e150, low_open=True)
         if not check_bool("fit_intercept", self.fit_intercept) and self.intercept_scaling:
             raise ValueError("intercept_scaling is for fit_intercept=True")
 

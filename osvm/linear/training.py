@@ -88,11 +88,11 @@ class Epoch:
     objective: float | None
 
 
-_NO_WATCH = Watch()
+NO_WATCH = Watch()
 
 
 def train(
-    learner: SGDLearner, plan: Plan, data: Examples, passes: Passes, watch: Watch = _NO_WATCH
+    learner: SGDLearner, plan: Plan, data: Examples, passes: Passes, watch: Watch = NO_WATCH
 ) -> list[float]:
     """Passes over the rows; the true objective after each where `tol` asks for it.
 
@@ -213,7 +213,7 @@ def run(
     data: Examples,
     order: Array | None = None,
     curvature: float = 0.0,
-    watch: Watch = _NO_WATCH,
+    watch: Watch = NO_WATCH,
     *,
     offset: int = 0,
     roll_back: bool = False,

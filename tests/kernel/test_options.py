@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import osvm
-from osvm import solvers
+from osvm import kernels, solvers
 from osvm.kernel.options import LISTED, READERS, format_table
 
 GUIDE = Path(__file__).resolve().parents[2] / "doc" / "guide" / "cached.rst"
@@ -61,3 +61,26 @@ def test_schedules_without_a_first_step_size_refuse_it(schedule):
 
 def test_the_guide_shows_this_table():
     assert format_table(osvm.SVC, SOLVERS) in GUIDE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "name", ["KernelClassifier", "KernelRegressor", "KernelNovelty", "SVC", "SVR"]
+)
+@pytest.mark.parametrize("kernel", ["rbf", "linear", kernels.RBF(1.0)])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("degree", "nonsense"), ("degree", 0.5), ("coef0", np.nan), ("gamma", -1.0)],
+)
+def test_parameters_of_other_kernels_are_checked(name, kernel, option, value):
+    X, y = problem()
+    model = getattr(osvm, name)(**{"kernel": kernel, "gamma": 1.0, option: value})
+    with pytest.raises((TypeError, ValueError), match=option):
+        model.fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["KernelClassifier", "KernelRegressor", "KernelNovelty"])
+@pytest.mark.parametrize("value", ["no", 0, np.nan, []])
+def test_warm_start_is_true_or_false(name, value):
+    X, y = problem()
+    with pytest.raises((TypeError, ValueError), match="warm_start"):
+        getattr(osvm, name)(gamma=1.0, warm_start=value).fit(X, y)

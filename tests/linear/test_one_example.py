@@ -336,3 +336,12 @@ def test_a_stream_of_single_examples_of_one_label_warns():
         mixed = LinearClassifier().learn_one({0: 1.0}, "a", n_features=2)
         for k in range(1500):
             mixed.learn_one({0: 1.0}, "ab"[k % 2])
+
+
+def test_a_target_that_no_float_holds_is_refused():
+    model = LinearRegressor().learn_one({0: 1.0}, 1.0, n_features=2).learn_one({1: 1.0}, 2.0)
+    before = model.predict(np.eye(2))
+    with pytest.raises(ValueError, match="y "):
+        model.learn_one({0: 1.0}, 10**400)
+    assert np.array_equal(model.predict(np.eye(2)), before)
+    assert model.t_ == 2

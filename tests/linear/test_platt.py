@@ -79,3 +79,13 @@ def test_the_weights_do_not_depend_on_it():
     a.set_params(probability=True)
     with pytest.raises(ValueError, match="train it again"):
         a.predict_proba(X)
+
+
+@pytest.mark.parametrize("value", [0, [], "yes", None])
+def test_probability_is_true_or_false(value):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    y = np.arange(20) % 2
+    with pytest.raises((TypeError, ValueError), match="probability"):
+        osvm.LinearClassifier(probability=value).fit(X, y)
+    with pytest.raises((TypeError, ValueError), match="probability"):
+        osvm.LinearClassifier(probability=value).partial_fit(X, y)

@@ -221,3 +221,9 @@ def test_a_large_C_is_solved(scaled):
     objective = 0.5 * np.sum(model.coef_**2) + 1e6 * missing.sum()
     assert objective == pytest.approx(model.objective_, rel=1e-6)
     assert model.dual_gap_ <= 1e-4 * model.objective_
+
+
+def test_intercept_scaling_whose_square_overflows_is_refused():
+    X, y = text(50)
+    with pytest.raises(ValueError, match="intercept_scaling"):
+        osvm.LinearSVC(intercept_scaling=1e200).fit(X, y)
