@@ -209,15 +209,16 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
             raise interrupt
         if epochs is not None:
             epochs.close()
-        if self._n_siblings:  # whose owner warns of all
-            return
-        if not centers:
-            warn_of_columns(data.X, plan, stacklevel=3)
-        self._warn(learner, plan, data, before, figures)
+        if not self._n_siblings:  # whose owner warns of all
+            self._warn(learner, plan, data, before, figures, centers)
 
     @staticmethod
-    def _warn(learner: Any, plan: Plan, data: Examples, before: float, figures: Any) -> None:
-        """Of a fit that learnt nothing."""
+    def _warn(
+        learner: Any, plan: Plan, data: Examples, before: float, figures: Any, centers: bool
+    ) -> None:
+        """Of columns that steps cannot see, and of a fit that learnt nothing."""
+        if not centers:
+            warn_of_columns(data.X, plan, stacklevel=4)
         figure = (
             learner.loss_sum - figures[0]
             if plan.error_kind == "absolute"

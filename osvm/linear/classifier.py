@@ -379,7 +379,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         n_out = self._n_out(len(index), plan)
         if isinstance(plan.schedule, Auto):
             everyone = affordable(source.n_features, n_out * max(1, self._n_siblings))
-            if learner.alive & ~everyone:
+            if learner.alive.bit_count() > max(1, everyone.bit_count()):
                 learner = learner.copy()
                 learner.keep_best()
         if n_out == learner.weights.n_out:
