@@ -49,7 +49,7 @@ FAULTS = [
           "    cdef uint64_t largest = <uint64_t> (X.n_features - 1)\n",
           "    cdef uint64_t largest = <uint64_t> X.n_features\n", "tests/input/test_scan.py"),
     Fault("negative columns pass", "osvm/_input/scan.pyx",
-          "seen |= j[k] | (largest - j[k])", "seen |= (largest - j[k])",
+          "return magnitude(seen_x) if within else INFINITY", "return magnitude(seen_x)",
           "tests/input/test_scan.py"),
     Fault("decreasing row starts pass", "osvm/_input/scan.pyx",
           "seen |= p[i] | (p[i + 1] - p[i])", "seen |= p[i]", "tests/input/test_scan.py"),
