@@ -53,6 +53,31 @@ cdef double TRACE_LOW_F32 = 1e-15, TRACE_LOW_F64 = 1e-60
 cdef double TRACE_DROP = 1e-20      # of the largest entry: what a fold drops
 
 
+cdef inline weight_t larger(weight_t a, weight_t b) noexcept nogil:
+    """Of b and the size of a."""
+    a = a if a > 0 else -a
+    return a if a > b else b
+
+
+cdef inline void fold_all(weight_t *u, Py_ssize_t n, double scale) noexcept nogil:
+    """u <- scale u without the entries below TRACE_DROP of the largest one.
+
+    Four maxima, and a loop without a branch, for the compiler to keep them in wide registers.
+    """
+    cdef Py_ssize_t j, whole = n - n % 4
+    cdef weight_t a = 0, b = 0, c = 0, d = 0, least, v
+    for j in range(0, whole, 4):
+        a, b = larger(u[j], a), larger(u[j + 1], b)
+        c, d = larger(u[j + 2], c), larger(u[j + 3], d)
+    for j in range(whole, n):
+        a = larger(u[j], a)
+    a = larger(larger(a, b), larger(c, d))
+    least = <weight_t> (scale * TRACE_DROP * a)
+    for j in range(n):
+        v = <weight_t> (scale * u[j])
+        u[j] = v if v > least or v < -least else 0
+
+
 cdef inline void add_scaled(weight_t *u, const weight_t *v, Py_ssize_t n, double keep,
                             double factor) noexcept nogil:
     """u = keep u + factor v"""
@@ -286,50 +311,51 @@ cdef class SVMDLearner(MetaLearner):
 
     cdef void _fold_scale(self, weight_t *u, double scale) noexcept nogil:
         """u <- scale u, entry by entry, and list the columns that are not zero then."""
-        cdef Py_ssize_t i, k, j, kept = 0, K = self.n_out
-        cdef Py_ssize_t n = self.n_features if self.touched_all else self.n_touched
-        cdef double largest = 0.0, least
-        cdef weight_t *values = NULL
-        cdef bint any_left
-        for i in range(n):
-            j = i if self.touched_all else self.touched[i]
-            for k in range(K):
-                largest = max(largest, fabs(u[j * K + k]))
-        least = TRACE_DROP * largest
-        if not self.touched_all:
-            # a column may be listed twice: values are taken out first, then put back
-            values = <weight_t *> malloc(max(n, 1) * K * sizeof(weight_t))
-            if values == NULL:          # the long way needs no memory
-                self.touched_all = True
-                n = self.n_features
-        if values != NULL:
-            for i in range(n):
-                for k in range(K):
-                    values[i * K + k] = u[self.touched[i] * K + k]
-                    u[self.touched[i] * K + k] = 0
-        for i in range(n):
-            j = i if values == NULL else self.touched[i]
-            any_left = False
-            for k in range(K):
-                if values != NULL and values[i * K + k] == 0:
-                    continue
-                u[j * K + k] = <weight_t> (scale * (values[i * K + k] if values != NULL
-                                                    else u[j * K + k]))
-                if fabs(u[j * K + k]) <= scale * least:
-                    u[j * K + k] = 0
-                any_left = any_left or u[j * K + k] != 0
-            if any_left and values != NULL:
-                self.touched[kept] = j
-                kept += 1
-        if values != NULL:
-            free(values)
-            self.n_touched = kept
-        else:
+        if self.touched_all or not self._fold_touched(u, scale):
+            fold_all(u, self.n_features * self.n_out, scale)
             self._list_touched(u)
 
+    cdef bint _fold_touched(self, weight_t *u, double scale) noexcept nogil:
+        """`_fold_scale` along the list; False, and nothing done, where memory is short."""
+        cdef Py_ssize_t i, k, j, kept = 0, K = self.n_out, n = self.n_touched
+        cdef double largest = 0.0, least
+        cdef bint any_left
+        # a column may be listed twice: values are taken out first, then put back
+        cdef weight_t *values = <weight_t *> malloc(max(n, 1) * K * sizeof(weight_t))
+        if values == NULL:
+            return False
+        for i in range(n):
+            j = self.touched[i]
+            for k in range(K):
+                largest = max(largest, fabs(u[j * K + k]))
+                values[i * K + k] = u[j * K + k]
+                u[j * K + k] = 0
+        least = TRACE_DROP * largest * scale
+        for i in range(n):
+            j = self.touched[i]
+            any_left = False
+            for k in range(K):
+                if values[i * K + k] == 0:
+                    continue
+                u[j * K + k] = <weight_t> (scale * values[i * K + k])
+                if fabs(u[j * K + k]) <= least:
+                    u[j * K + k] = 0
+                any_left = any_left or u[j * K + k] != 0
+            if any_left:
+                self.touched[kept] = j
+                kept += 1
+        free(values)
+        self.n_touched = kept
+        return True
+
     cdef void _list_touched(self, const weight_t *u) noexcept nogil:
-        """Find the columns where u is not zero.  O(d)."""
-        cdef Py_ssize_t j, k, K = self.n_out
+        """Find the columns where u is not zero, unless a list of them is too long.  O(d)."""
+        cdef Py_ssize_t j, k, K = self.n_out, found = 0
+        self.touched_all = True
+        for j in range(self.n_features * K):
+            found += u[j] != 0
+            if found > self.n_features // 16 * K:
+                return
         self.n_touched = 0
         self.touched_all = False
         for j in range(self.n_features):
