@@ -30,7 +30,7 @@ import asv_bench
 PREFIXES = ("time_", "timeraw_", "track_", "peakmem_", "mem_")
 COMMANDS = (
     "compare", "scaling", "defaults", "step_sizes", "kernel_memory", "bench_validate",
-    "bench_linear", "bench_dual",
+    "bench_linear", "bench_dual", "cores",
 )  # fmt: skip
 MAX_COMBINATIONS = 4  # of a benchmark's parameters: the first ones and the last
 
