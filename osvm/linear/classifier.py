@@ -22,7 +22,7 @@ from osvm._input.labels import LabelRuns, count_codes
 from osvm._input.scan import copy_signs
 from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
-from osvm.linear.few_rows import suit_one_step
+from osvm.linear.few_rows import MOST_ROWS, are_few, suit_one_step
 from osvm.linear.learner import Learner
 from osvm.linear.plan import Plan, affordable, find_loss, resolve_plan
 from osvm.linear.scores import Platt
@@ -232,6 +232,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 "_balance": RunningBalance(count_codes(codes, n_classes)),
             }
             plan = resolve_plan(self, source.n_rows)
+            if source.n_rows > MOST_ROWS:
+                plan = plan.of_classes(n_classes, source.n_features)
             if plan.multi_loss or self.taxonomy is not None:
                 plan = dataclasses.replace(plan, delta=self._distances(index))
             n_out = self._n_out(n_classes, plan)
@@ -245,7 +247,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """The plan of a fit, as so many rows and columns allow it."""
         wide = source.n_features > MOST_COLUMNS_PER_ROW * source.n_rows
         outputs = n_out * max(1, self._n_siblings)
-        return plan.of_size(source.n_features, outputs, wide and suit_one_step(source))
+        one_size = wide and suit_one_step(source)
+        one_size = one_size and not (self._may_be_solved(plan) and are_few(source))
+        return plan.of_size(source.n_features, outputs, one_size)
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None

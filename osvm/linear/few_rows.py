@@ -8,6 +8,9 @@ before, so that the model can learn on in a stream.
 Of two classes, one of which is rare and not found in full, errors on it count more in a second
 solution, as they do in the steps of a stream (adaptive_judge.pxd).
 
+Sparse rows of norm 1, nearly, as tf-idf has them, are solved up to some thousand: the optimum takes
+no longer than the passes there, and passes without a regularizer learn what a text has by chance.
+
 Rows whose columns differ much in size stay with the passes, whose rates adapt to them.
 
 Numbers: with fewer than five rows to a column, passes end at weights that repeat the training
@@ -49,6 +52,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 MOST_ROWS = 500
+MOST_UNIT_ROWS, UNIT = 5000, 2.0  # sparse ones, whose usual norm is 1 within this factor
 MOST_VALUES = 200_000  # of dense rows
 MOST_RATIO = 100.0  # of the columns' largest values
 LARGEST = 1e6  # of them all
@@ -64,9 +68,9 @@ _VISITS = 2000  # from which the sigmoids of `probability` are learnt
 
 
 def are_few(X: Any, numbers: bool = False) -> bool:
-    """Whether these rows are few, and columns alike; `numbers`: few beside their columns."""
+    """Whether these rows are few, and columns (or norms) alike; `numbers`: few beside columns."""
     if X.n_rows > MOST_ROWS:
-        return False
+        return not numbers and X.n_rows <= MOST_UNIT_ROWS and _have_one_norm(X, UNIT)
     if numbers:
         small = X.n_rows * X.n_features <= MOST_NUMBERS
         return small and 1 < X.n_rows < ROWS_PER_COLUMN * X.n_features
@@ -88,12 +92,24 @@ def suit_one_step(X: Any) -> bool:
     Steps of one size then suit all.  Counts of words are not, and need rates of their own even
     where each is seen but once.
     """
-    if X.n_rows <= MOST_ROWS:
+    return X.n_rows > MOST_ROWS and _have_one_norm(X, np.inf)
+
+
+def _have_one_norm(X: Any, near: float) -> bool:
+    """Whether sparse rows have one norm, nearly, by some of them: 1 within the factor `near`.
+
+    Dense rows have none to speak of with a bound.
+    """
+    if near < np.inf and not X.sparse:
         return False
     rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _LOOKED_AT_ROWS)).astype(np.int64)
     squares = take(X, rows)[1]
     squares = squares[squares > 0.0]
-    return len(squares) == 0 or bool(np.quantile(squares, 0.9) <= _ALIKE * np.median(squares))
+    if len(squares) == 0:
+        return near == np.inf
+    middle = float(np.median(squares))
+    usual = near**-2 <= middle <= near**2
+    return bool(usual and np.quantile(squares, 0.9) <= _ALIKE * middle)
 
 
 def _rows(X: Any) -> RowSource:

@@ -59,6 +59,8 @@ EPOCHS = 5  # of a fit that does not say
 MOST_NUMBERS = ((0b11111, 2**25), (0b01001, 2**25), (0b00001, 2**26))
 # What "auto" is with scale="running", for classes; with the average of the tail.
 RUNNING = Adaptive(eta0=10.0, normalized=True)
+# From how many classes on, with at most so many columns to each, they are learnt jointly.
+MANY_CLASSES, COLUMNS_PER_CLASS = 10, 5
 _FLAGS = ("fit_intercept", "normalize", "warm_start", "record")
 
 
@@ -260,6 +262,17 @@ class Plan:
             return dataclasses.replace(self, schedule=Bottou(), average_from=-1.0)
         return self
 
+    def of_classes(self, n_classes: int, n_features: int) -> Plan:
+        """The plan, with classes learnt jointly if they are many beside the columns.
+
+        Then hardly a class is on one side of a plane, and examples of each are too few for
+        errors to show it in time.
+        """
+        many = n_classes >= MANY_CLASSES and n_classes * COLUMNS_PER_CLASS >= n_features
+        if not (many and self.open_loss):
+            return self
+        return dataclasses.replace(self, loss=losses.MulticlassHinge(), open_loss=False)
+
     def with_usual_t0(self) -> Plan:
         """t0 from reg and the loss alone, for a stream whose data are not there yet.
 
@@ -392,6 +405,8 @@ def resolve_plan(
         Where neither `reg` nor `C` is given and steps depend on reg.
     """
     loss = find_loss(model)
+    if trained is not None and is_open(model) and trained.multi_loss:
+        loss = trained.loss  # `Plan.of_classes`
     if loss.task not in model._tasks:
         check_loss(model, loss)
     _check_scale(model, n_rows, trained)
@@ -450,7 +465,7 @@ def resolve_plan(
         fit_intercept=model.fit_intercept,
         error_kind=model._error_kind,
         delta=delta,
-        open_loss=is_open(model) and isinstance(schedule, Auto),
+        open_loss=is_open(model) and isinstance(schedule, Auto) and not loss.multi,
     )
 
 
