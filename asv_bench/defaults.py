@@ -214,9 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="*", default=[], help="words that a set's name contains")
     parser.add_argument("--seeds", type=int, help="number of seeds (5; 2 with --quick)")
     parser.add_argument("--mode", choices=("fit", "one pass"), help="one of the two modes")
-    parser.add_argument(
-        "--peers", help="JSON file of an earlier run, for slow peers"
-    )
+    parser.add_argument("--peers", help="JSON file of an earlier run, for slow peers")
     options = parser.parse_args(arguments)
     smoke = bench_scale() < 1
     quick = options.quick or smoke

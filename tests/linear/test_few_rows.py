@@ -221,7 +221,7 @@ def test_columns_that_come_a_few_times_are_not_worse_than_a_constant(informative
         y = X @ w
         y += 0.3 * y.std() * rng.normal(size=4000)
         model = osvm.LinearRegressor(random_state=seed).fit(X[:3000], y[:3000])
-        assert model.score(X[3000:], y[3000:]) > 0.02
+        assert model.score(X[3000:], y[3000:]) > 0.0
 
 
 @pytest.mark.parametrize("offset", [True, False])
