@@ -381,7 +381,8 @@ class Auto(Schedule):
     Numbers are learnt with normalized :class:`Adaptive` steps and the average of the last half
     to three quarters of the examples: neither the units of the features nor those of the
     targets matter.  Of 501 to 20,000 sparse rows, less than five to a column, a tenth is left out
-    first to find how many passes are worth it, 5 to 50.
+    first: `fit` takes as many steps of conjugate gradients as err least on it, or where columns
+    have very different units as many passes, 5 to 50.
 
     Parameters
     ----------

@@ -14,6 +14,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 
 from libc.float cimport DBL_MAX
 from libc.math cimport fabs, isnan, sqrt
+from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 import numpy as np
@@ -167,6 +168,30 @@ cdef class RowSource:
             for k in range(row.count):
                 view[i, row_index(&row, k)] += row_value(&row, k)
         return values
+
+    def stored(self):
+        """Values of sparse rows, with the factors of `set_row_scale`, their columns, and where
+        rows begin; copies.
+        """
+        cdef Py_ssize_t i, k, n = 0
+        cdef Row row
+        cdef int64_t[::1] starts, columns
+        cdef double[::1] values
+        ends = np.zeros(self.rows.n_rows + 1, np.int64)
+        starts = ends
+        for i in range(self.rows.n_rows):
+            rows_get(&self.rows, i, &row)
+            n += row.count
+            starts[i + 1] = n
+        found, at = np.empty(n), np.empty(n, np.int64)
+        values, columns = found, at
+        n = 0
+        for i in range(self.rows.n_rows):
+            rows_get(&self.rows, i, &row)
+            for k in range(row.count):
+                values[n], columns[n] = row_value(&row, k), row_index(&row, k)
+                n += 1
+        return found, at, ends
 
     @property
     def mean_count(self):

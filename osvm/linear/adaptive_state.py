@@ -163,7 +163,7 @@ class AdaptiveLearner(AdaptiveLoop):
 
         Rates stay as they are; averages begin anew.
         """
-        if self._n_groups != 1 or self.get_state()[1]["groups"][0, 0] != 1.0:
+        if self._n_groups != 1 or self.get_state(copy=False)[1]["groups"][0, 0] != 1.0:
             raise ValueError("only weights of one setting without a regularizer can be set")
         self._planes()[:, 0] = weights.T
         self.offsets[0] = offsets

@@ -21,13 +21,22 @@ from osvm._estimator.compat import CallbackSupport
 from osvm._estimator.progress import make_progress
 from osvm._estimator.threads import Team, resolve_jobs, row_parts
 from osvm._input import validate
+from osvm._input.rows import RowSource
 from osvm.linear.constant import (
     warn_if_constant,
     warn_if_large,
     warn_if_off_center,
     warn_of_columns,
 )
-from osvm.linear.few_rows import are_few, need_tries, solve_few, take_solution, tried_passes
+from osvm.linear.few_rows import (
+    are_few,
+    need_tries,
+    solve_few,
+    solve_seldom,
+    stored_alike,
+    take_solution,
+    tried_passes,
+)
 from osvm.linear.first_step import competing, with_first_step
 from osvm.linear.learner import Learner, SGDLearner
 from osvm.linear.one_example import QuickOneExample
@@ -240,9 +249,13 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         if centers and (moved := Scaling.around_zero(source, few, not numbers)) is not None:
             data = replace(data, X=scaled(source, moved, fresh=True))
             few = may_be_few and are_few(data.X, numbers)
-        if not few:
+        seldom = numbers and may_be_few and isinstance(source, RowSource) and need_tries(source)
+        seldom = seldom and stored_alike(source)
+        if not (few or seldom):
             return centers, data, None
         seed = int(rng.integers(2**31))
+        if seldom:
+            return centers, data, solve_seldom(data, shape[1], plan.fit_intercept, seed)
         return centers, data, solve_few(data, shape, plan.fit_intercept, numbers, seed)
 
     @staticmethod

@@ -53,7 +53,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         of your own (see :mod:`osvm.losses`).  "auto" is the hinge; more than two classes are
         learnt one-vs-rest or jointly ("multiclass_hinge"), whichever errs less on examples
         before they are learnt, as the schedule "auto" judges its settings, and one-vs-rest
-        with other schedules.
+        with other schedules.  `fit` to ten classes and more with at most five columns to each
+        is joint.
     reg : float, optional
         The regularizer; 1e-4 unless `C` is given, none with "auto".
     C : float, optional
@@ -85,9 +86,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     epochs : int, optional
         Passes over the data in `fit`, at most: `tol` and `callback` may end it sooner.  5 by
         default; with "auto" two, and more where there are fewer than 10,000 rows, which end
-        at a pass without a loss.  At most 500 rows whose columns are alike in size are solved
-        by "auto" instead, as :class:`~osvm.LinearSVC` does it (squared hinge, C = 1), unless
-        `epochs`, `callback` or `normalize` is given.
+        at a pass without a loss.  At most 500 rows whose columns are alike in size, and at most
+        5,000 sparse ones of norm 1, are solved by "auto" instead, as :class:`~osvm.LinearSVC` does
+        it (squared hinge, C = 1), unless `epochs`, `callback` or `normalize` is given.
     tol : float, optional
         Stop `fit` when two epochs in a row lower the objective by less than this
         fraction.  The objective is the true one, which costs a pass.

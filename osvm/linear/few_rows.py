@@ -8,8 +8,9 @@ before, so that the model can learn on in a stream.
 Of two classes, one of which is rare and not found in full, errors on it count more in a second
 solution, as they do in the steps of a stream (adaptive_judge.pxd).
 
-Sparse rows of norm 1, nearly, as tf-idf has them, are solved up to some thousand: the optimum takes
-no longer than the passes there, and passes without a regularizer learn what a text has by chance.
+Sparse rows of norm 1, nearly, as tf-idf has them, are solved up to some thousand: the optimum
+takes no longer than the passes there, and passes without a regularizer learn what a text has by
+chance.
 
 Rows whose columns differ much in size stay with the passes, whose rates adapt to them.
 
@@ -18,16 +19,21 @@ rows and answer for others with noise.  Ridge regression on standardized columns
 much it shrinks is what errs least on each row when it is left out, and a constant is among the
 choices.  Allen (1974) has the errors of all rows from one solution.
 
-More sparse rows than that, with as many columns, are passed over as often as suits a tenth of them
-that is left out: the noise of the targets decides how much of them is worth learning.
+More sparse rows than that, with as many columns, are solved by conjugate gradients, which stop
+where a tenth of the rows errs least that is left out first: the noise of the targets decides how
+much of them is worth learning, and none at all is among the choices (Hanke 1995).  Where columns
+have very different units, passes learn, as many as suit that tenth.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from osvm._input.rows import RowSource
 from osvm._input.scan import largest_magnitude
@@ -44,6 +50,8 @@ __all__ = [
     "are_few",
     "need_tries",
     "solve_few",
+    "solve_seldom",
+    "stored_alike",
     "suit_one_step",
     "take_solution",
     "tried_passes",
@@ -64,6 +72,8 @@ _SHRINKAGES = np.geomspace(1e-4, 1e3, 15)  # of the mean squared norm of a row's
 MOST_TRIED_ROWS = 20_000  # to find how many passes are worth it: one of these,
 _PASSES, _LEFT_OUT = (5, 10, 20, 50), 10  # by one row in so many,
 _WORTH = 0.98  # whose error more passes must lower to this, to be worth their time
+_LIKE_UNITS = 10.0  # times the middle column's size, of stored values
+_MOST_STEPS, _PATIENCE, _AS_GOOD = 60, 4, 0.99  # of conjugate gradients
 _VISITS = 2000  # from which the sigmoids of `probability` are learnt
 
 
@@ -161,7 +171,12 @@ def _solve_numbers(data: Any, dtype: Any, offset: bool) -> tuple[Array, Array] |
             w, b = left_out_ridge(X, data.targets, weight, offset, data.X.sparse)
         except np.linalg.LinAlgError:
             return None
-    largest = 1e35 if dtype == np.float32 else 1e150  # of weights in a learner
+    return _fitting(w, b, dtype)
+
+
+def _fitting(w: Array, b: float, dtype: Any) -> tuple[Array, Array] | None:
+    """Weights and offset of one output, if a learner can hold them."""
+    largest = 1e35 if dtype == np.float32 else 1e150
     if np.abs(w).max() <= largest and np.isfinite(b):
         return w[None, :], np.array([b])
     return None
@@ -229,6 +244,61 @@ def rare_weights(solver: Any, X: Any, targets: Array, weight: Array | None) -> A
     share = (weight[found].sum() + 1.0) / (weight[rare].sum() + 2.0)
     cost = min(MOST_COST, 2.0 / share - 1.0)
     return np.where(rare, cost * weight, weight) if not found[rare].all() else None
+
+
+def stored_alike(X: Any) -> bool:
+    """Whether nine of ten columns have stored values of like size."""
+    values, columns, _ = X.stored()
+    counts = np.bincount(columns, minlength=X.n_features)
+    squares = np.bincount(columns, weights=np.square(values), minlength=X.n_features)
+    sizes = np.sqrt(squares[squares > 0.0] / counts[squares > 0.0])
+    if not len(sizes):
+        return False
+    small, middle, large = np.quantile(sizes, [0.05, 0.5, 0.95])
+    return bool(large <= _LIKE_UNITS * middle and middle <= _LIKE_UNITS * small)
+
+
+def gradient_steps(X: Any, y: Array, weight: Array, offset: bool) -> Iterator[tuple[Array, float]]:
+    """Weights and offset after 0, 1, 2, ... steps of conjugate gradients on squared errors.
+
+    With an offset rows are centered, implicitly: weights are those of the centered problem.
+    """
+    weight = weight / weight.sum()
+    center, mean = (X.T @ weight, float(weight @ y)) if offset else (np.zeros(X.shape[1]), 0.0)
+    w, rest = np.zeros(X.shape[1]), y - mean
+    yield w, mean
+    gradient = X.T @ (weight * rest) - center * float(weight @ rest)
+    along, square = gradient, float(gradient @ gradient)
+    for _ in range(_MOST_STEPS):
+        moved = X @ along - float(center @ along)
+        curvature = float(weight @ np.square(moved))
+        if not (curvature > 0.0 and square > 0.0):
+            return
+        step = square / curvature
+        w, rest = w + step * along, rest - step * moved
+        yield w, mean - float(center @ w)
+        gradient = X.T @ (weight * rest) - center * float(weight @ rest)
+        before, square = square, float(gradient @ gradient)
+        along = gradient + square / before * along
+
+
+def solve_seldom(data: Any, dtype: Any, offset: bool, seed: int) -> tuple[Array, Array] | None:
+    """Weights and offset of sparse numbers after the steps that rows left out ask for."""
+    n = data.X.n_rows
+    values, columns, ends = data.X.stored()
+    X = sp.csr_matrix((values, columns, ends), (n, data.X.n_features))
+    y, weight = data.targets, np.ones(n) if data.weight is None else data.weight
+    left_out, kept = np.split(np.random.default_rng(seed).permutation(n), [n // _LEFT_OUT])
+    A, B, errors = X[kept], X[left_out], []
+    with np.errstate(over="ignore", invalid="ignore"):
+        for w, b in gradient_steps(A, y[kept], weight[kept], offset):
+            off = np.square(B @ w + b - y[left_out])
+            errors.append(float(np.average(off, weights=weight[left_out])))
+            if len(errors) > _PATIENCE and min(errors[-_PATIENCE:]) > min(errors):
+                break
+        steps = int((np.array(errors) <= min(errors) / _AS_GOOD).argmax())
+        w, b = next(islice(gradient_steps(X, y, weight, offset), steps, None), (w, b))
+    return _fitting(w, b, dtype)
 
 
 def need_tries(X: Any) -> bool:

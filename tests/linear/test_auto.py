@@ -432,6 +432,23 @@ def test_many_classes_in_few_columns_are_learnt_jointly(n_jobs, tmp_path):
             )
 
 
+def test_as_many_classes_as_columns_are_learnt_jointly(tmp_path):
+    """One-vs-rest led after one pass, and lost 4 points to LinearSVC in the end."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(5000, 40))
+    y = (0.9 * X @ rng.normal(size=(40, 40)) + rng.gumbel(size=(5000, 40))).argmax(axis=1)
+    model = osvm.LinearClassifier(random_state=0).fit(X[:3500], y[:3500])
+    assert model.loss_ == osvm.losses.MulticlassHinge()
+    svc = osvm.LinearSVC(random_state=0).fit(X[:3500], y[:3500])
+    assert model.score(X[3500:], y[3500:]) > svc.score(X[3500:], y[3500:]) - 0.01
+    model.save(tmp_path / "model")
+    for again in (osvm.load(tmp_path / "model"), model):
+        assert again.loss_ == osvm.losses.MulticlassHinge()
+        again.set_params(epochs=3)  # parameters that change do not change what was decided
+        again.partial_fit(X[3500:], y[3500:])
+        assert again.loss_ == osvm.losses.MulticlassHinge()
+
+
 def test_classes_that_are_learnt_jointly_one_by_one_and_merged():
     X, y = many_classes(3000)
     whole = osvm.LinearClassifier().partial_fit(X, y, classes=range(25))

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 import osvm
-from osvm.linear.few_rows import _SHRINKAGES, left_out_ridge
+from osvm.linear.few_rows import _SHRINKAGES, gradient_steps, left_out_ridge
 
 
 def naive_ridge(X, y, weight, offset):
@@ -201,10 +201,64 @@ def test_sparse_rows_as_many_as_columns(n, noise):
     reference = 1.0 - np.square(ridge - y[n:]).mean() / y[n:].var()
     model = osvm.LinearRegressor(random_state=0).fit(X[:n], y[:n])
     assert model.score(X[n:], y[n:]) > reference - 0.02
-    assert model.n_iter_ == (1 if n <= 500 else 50 if noise < 0.3 else 5)
-    if n <= 500:  # solved
+    assert model.n_iter_ == 1  # solved
+    if n <= 500:
         w, b = left_out_ridge(X[:n].toarray(), y[:n], np.ones(n), True, seldom=True)
         np.testing.assert_allclose(model.coef_, w, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(model.intercept_, b, rtol=1e-9)
     else:
         assert osvm.LinearRegressor(epochs=7).fit(X[:n], y[:n]).n_iter_ == 7
+
+
+@pytest.mark.parametrize("informative", [20_000, 200])
+def test_columns_that_come_a_few_times_are_not_worse_than_a_constant(informative):
+    """R2 was -.18 and -.44, of passes that fit the noise; Ridge of scikit-learn .08 and .14."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        X = sp.random(4000, 20_000, 0.005, format="csr", random_state=seed)
+        X.data = np.random.default_rng(seed + 50).lognormal(size=X.nnz)
+        w = np.where(np.arange(20_000) < informative, rng.normal(size=20_000), 0.0)
+        y = X @ w
+        y += 0.3 * y.std() * rng.normal(size=4000)
+        model = osvm.LinearRegressor(random_state=seed).fit(X[:3000], y[:3000])
+        assert model.score(X[3000:], y[3000:]) > 0.0
+
+
+@pytest.mark.parametrize("offset", [True, False])
+def test_conjugate_gradients_end_at_least_squares(offset):
+    rng = np.random.default_rng(0)
+    X, weight = sp.random(40, 6, 0.5, format="csr", random_state=0), rng.uniform(0.5, 2.0, 40)
+    y = rng.normal(size=40) + 3.0
+    *_, (w, b) = gradient_steps(X, y, weight, offset)
+    A = np.hstack([X.toarray(), np.full((40, 1), float(offset))])
+    root = np.sqrt(weight)
+    expected = np.linalg.lstsq(root[:, None] * A, root * y)[0]
+    np.testing.assert_allclose(np.append(w, b), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_numbers_without_a_signal_get_the_constant():
+    """Passes had R2 -1.07 where nothing is to be learnt, Ridge -.68."""
+    rng = np.random.default_rng(3)
+    X = sp.random(2000, 3000, 0.01, format="csr", random_state=3)
+    y = rng.normal(size=2000) + 5.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = osvm.LinearRegressor(random_state=0).fit(X[:1500], y[:1500])
+    assert model.score(X[1500:], y[1500:]) > -0.1
+
+
+def test_texts_of_some_thousand_rows_are_solved():
+    """Passes without a regularizer lost 2 to 3 points to LinearSVC, in twice the time."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        X = sp.random(3000, 8000, 0.004, format="csr", random_state=seed)
+        X = sp.diags(1.0 / np.sqrt(X.multiply(X).sum(axis=1).A1 + 1e-12)) @ X
+        score = X @ rng.normal(size=8000)
+        y = score + 0.5 * score.std() * rng.normal(size=3000) > 0.0
+        A, B = X.tocsr()[:2000], X.tocsr()[2000:]
+        model = osvm.LinearClassifier(random_state=seed).fit(A, y[:2000])
+        other = osvm.LinearSVC(random_state=seed).fit(A, y[:2000])
+        assert model.n_iter_ == 1
+        assert model.score(B, y[2000:]) > other.score(B, y[2000:]) - 0.005
+        again = osvm.LinearClassifier(random_state=seed).fit(3.0 * A, y[:2000])
+        assert again.n_iter_ > 1  # C = 1 suits rows of norm 1
