@@ -51,10 +51,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         "auto", "hinge", "squared_hinge", "perceptron", "logistic", "modified_huber",
         "multiclass_hinge", "graph_hinge" (needs `taxonomy`), "softmax", or a loss
         of your own (see :mod:`osvm.losses`).  "auto" is the hinge; more than two classes are
-        learnt one-vs-rest or jointly ("multiclass_hinge"), whichever errs less on examples
-        before they are learnt, as the schedule "auto" judges its settings, and one-vs-rest
-        with other schedules.  `fit` to ten classes and more with at most five columns to each
-        is joint.
+        learnt jointly ("multiclass_hinge") by `fit` where columns are few: at most 256 with ten
+        rows to each, or at most five to each of ten classes and more.  Elsewhere they are learnt
+        one-vs-rest or jointly, whichever errs less on examples before they are learnt, as the
+        schedule "auto" judges its settings, and one-vs-rest with other schedules.
     reg : float, optional
         The regularizer; 1e-4 unless `C` is given, none with "auto".
     C : float, optional
@@ -234,7 +234,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             }
             plan = resolve_plan(self, source.n_rows)
             if source.n_rows > MOST_ROWS:
-                plan = plan.of_classes(n_classes, source.n_features)
+                plan = plan.of_classes(n_classes, source.n_features, source.n_rows)
             if plan.multi_loss or self.taxonomy is not None:
                 plan = dataclasses.replace(plan, delta=self._distances(index))
             n_out = self._n_out(n_classes, plan)

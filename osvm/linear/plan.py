@@ -59,8 +59,10 @@ EPOCHS = 5  # of a fit that does not say
 MOST_NUMBERS = ((0b11111, 2**25), (0b01001, 2**25), (0b00001, 2**26))
 # What "auto" is with scale="running", for classes; with the average of the tail.
 RUNNING = Adaptive(eta0=10.0, normalized=True)
-# From how many classes on, with at most so many columns to each, they are learnt jointly.
+# From how many classes on, with at most so many columns to each, they are learnt jointly; and
+# with how many columns at most and rows to each at least, whatever the number of classes.
 MANY_CLASSES, COLUMNS_PER_CLASS = 10, 5
+FEW_COLUMNS, ROWS_TO_EACH = 256, 10
 _FLAGS = ("fit_intercept", "normalize", "warm_start", "record")
 
 
@@ -262,14 +264,15 @@ class Plan:
             return dataclasses.replace(self, schedule=Bottou(), average_from=-1.0)
         return self
 
-    def of_classes(self, n_classes: int, n_features: int) -> Plan:
-        """The plan, with classes learnt jointly if they are many beside the columns.
+    def of_classes(self, n_classes: int, n_features: int, n_rows: int) -> Plan:
+        """The plan, with classes learnt jointly if columns are few beside them or the rows.
 
-        Then hardly a class is on one side of a plane, and examples of each are too few for
-        errors to show it in time.
+        Then hardly a class is on one side of a plane, such as the middle one of three that
+        are in order, and the errors of the first rows do not show it in time.
         """
         many = n_classes >= MANY_CLASSES and n_classes * COLUMNS_PER_CLASS >= n_features
-        if not (many and self.open_loss):
+        few = n_features <= FEW_COLUMNS and n_features * ROWS_TO_EACH <= n_rows
+        if not (self.open_loss and n_classes > 2 and (many or few)):
             return self
         return dataclasses.replace(self, loss=losses.MulticlassHinge(), open_loss=False)
 

@@ -432,6 +432,21 @@ def test_many_classes_in_few_columns_are_learnt_jointly(n_jobs, tmp_path):
             )
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_classes_in_order_are_learnt_jointly(kind):
+    """The middle classes are on neither side of a plane: one-vs-rest was 11 points behind."""
+    rng = np.random.default_rng(0)
+    X = rng.poisson(rng.gamma(2, 2, size=64), size=(4000, 64)).astype(float)
+    sums = X @ rng.normal(size=64)
+    y = np.digitize(sums, np.quantile(sums, [0.25, 0.5, 0.75]))
+    X, train, test = kind(X), slice(2700), slice(2700, None)
+    model = osvm.LinearClassifier(random_state=0).fit(X[train], y[train])
+    one_vs_rest = osvm.LinearClassifier("hinge", random_state=0).fit(X[train], y[train])
+    assert model.loss_ == osvm.losses.MulticlassHinge()
+    assert model.score(X[test], y[test]) > one_vs_rest.score(X[test], y[test]) + 0.08
+    assert model.score(X[test], y[test]) > 0.84
+
+
 def test_as_many_classes_as_columns_are_learnt_jointly(tmp_path):
     """One-vs-rest led after one pass, and lost 4 points to LinearSVC in the end."""
     rng = np.random.default_rng(1)
@@ -475,6 +490,7 @@ def test_classes_that_are_learnt_jointly_one_by_one_and_merged():
 def test_a_fit_decides_between_losses(monkeypatch):
     """As test_fit_decides_after_the_first_rows, of several classes."""
     monkeypatch.setattr("osvm.linear.training.DECIDED_AT", 400)
+    monkeypatch.setattr("osvm.linear.plan.FEW_COLUMNS", 0)  # columns are many enough to compete
     X, y = many_classes(700, K=9, d=4)  # without ties of scores, which rounding would break
     model = osvm.LinearClassifier(epochs=2, shuffle=False).fit(X, y)
     naive = reference.Auto(4, 9, 1.0, alive=OF_FIT | JOINT)
