@@ -162,9 +162,9 @@ def replacing(path: Any) -> Iterator[IO[bytes]]:
     remove_leftovers(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(temporary, flags, 0o666)
-    _written.add(os.path.basename(temporary))
+    _written.add(os.path.basename(temporary))  # before others can see it
     try:
+        handle = os.open(temporary, flags, 0o666)
         with os.fdopen(handle, "r+b") as file:
             keep_mode(path, file.fileno())
             yield file

@@ -17,11 +17,19 @@ import numpy.typing as npt
 from osvm._input.label_sets import membership_column
 from osvm._input.scan import may_be_far
 from osvm.exceptions import ConvergenceWarning
-from osvm.linear.examples import column_moments
 from osvm.linear.first_step import rare_rows, some_rows
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
-from osvm.linear.scaling import OFF_CENTER, VARIES, ScaledRows, far_columns, large_columns, take
+from osvm.linear.scaling import (
+    OFF_CENTER,
+    VARIES,
+    Columns,
+    ScaledRows,
+    far_columns,
+    large_columns,
+    some_columns,
+    take,
+)
 from osvm.linear.training import Examples
 from osvm.schedules import MOST_COST, Adaptive, Auto, CoinBetting
 
@@ -36,7 +44,7 @@ _PERFECT = 1e-6
 # How many times as far as others a target may be off, and among how many.
 _FAR, _FEWEST_TARGETS = 1000.0, 20
 # How many times the smallest column the largest one may be, by so many rows.
-_UNEQUAL, _SIZED_ROWS = 1000.0, 64
+_UNEQUAL = 1000.0
 
 
 def _compare(
@@ -184,18 +192,19 @@ def warn_if_far(targets: Array, stacklevel: int) -> None:
 
 
 def warn_of_columns(X: Any, plan: Plan, stacklevel: int) -> None:
-    """Warn of columns of very different size or far from 0."""
-    warn_if_unequal(X, plan, stacklevel + 1)
-    warn_if_off_center(X, stacklevel + 1)
-    warn_if_large(X, plan, stacklevel + 1)
+    """Warn of columns of very different size or far from 0, or large among sparse ones."""
+    some = some_columns(X)
+    warn_if_unequal(X, plan, stacklevel + 1, some)
+    warn_if_off_center(X, stacklevel + 1, some)
+    warn_if_large(X, plan, stacklevel + 1, some)
 
 
-def warn_if_large(X: Any, plan: Plan, stacklevel: int) -> None:
+def warn_if_large(X: Any, plan: Plan, stacklevel: int, some: Columns | None = None) -> None:
     """Warn of sparse columns that are large beside the rest of their rows."""
     steps_suit = plan.error_kind == "absolute" and getattr(plan.schedule, "normalized", False)
     if steps_suit or isinstance(X, ScaledRows):
         return
-    columns, times = large_columns(X)
+    columns, times = large_columns(X, some)
     if not len(columns):
         return
     k = int(times.argmin())
@@ -209,13 +218,12 @@ def warn_if_large(X: Any, plan: Plan, stacklevel: int) -> None:
     )
 
 
-def warn_if_unequal(X: Any, plan: Plan, stacklevel: int) -> None:
+def warn_if_unequal(X: Any, plan: Plan, stacklevel: int, some: Columns) -> None:
     """Warn of dense columns of very different size, where the steps do not adapt to it."""
     adapts = isinstance(plan.schedule, Adaptive | CoinBetting | Auto)
     if X.sparse or adapts or isinstance(X, ScaledRows):
         return
-    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _SIZED_ROWS)).astype(np.int64)
-    sizes, *_ = column_moments(take(X, rows)[0])
+    sizes = some[1]
     small, large = np.where(sizes > 0.0, sizes, np.inf).argmin(), sizes.argmax()
     if sizes[large] > _UNEQUAL * sizes[small] > 0.0:
         warnings.warn(
@@ -228,11 +236,11 @@ def warn_if_unequal(X: Any, plan: Plan, stacklevel: int) -> None:
         )
 
 
-def warn_if_off_center(X: Any, stacklevel: int) -> None:
+def warn_if_off_center(X: Any, stacklevel: int, some: Columns | None = None) -> None:
     """Warn of columns that hardly differ from their mean, where it is not subtracted."""
     if isinstance(X, ScaledRows) and X.scaling.center is not None:
         return
-    columns, _, mean, deviation = far_columns(X, OFF_CENTER)
+    columns, _, mean, deviation = far_columns(X, OFF_CENTER, some)
     varies = deviation > VARIES * np.abs(mean)  # a constant has nothing to say
     columns, mean, deviation = columns[varies], mean[varies], deviation[varies]
     if not len(columns):

@@ -49,6 +49,7 @@ __all__ = [
     "FIXED",
     "OFF_CENTER",
     "VARIES",
+    "Columns",
     "ScaledRows",
     "Scaling",
     "common_size",
@@ -59,10 +60,12 @@ __all__ = [
     "rows_named",
     "same_center",
     "scaled",
+    "some_columns",
     "take",
 ]
 
 Array = npt.NDArray[Any]
+Columns = tuple[Array, ...]  # what some rows say of them: `some_columns`
 
 FIXED = ("std", "maxabs")  # what needs all rows before the first step
 CENTER = "center"  # what a fit does by itself
@@ -117,7 +120,7 @@ class Scaling:
         `solved`: not by steps (`few_rows`), which bears more in dense rows.  `sizes`: columns that
         are large beside the rest of sparse rows become as large as it.
         """
-        bears_more, some = solved and not X.sparse, _some_rows(X)
+        bears_more, some = solved and not X.sparse, some_columns(X)
         columns, top, mean, _ = far_columns(X, _MOST_DEVIATIONS if bears_more else _FAR, some)
         large, times = large_columns(X, some) if sizes else (columns[:0], mean[:0])
         if not len(columns) and not len(large):
@@ -230,10 +233,11 @@ def _are_far(mean: Array, deviation: Array, most: float) -> Array:
     return (size > most * deviation) & ((deviation > VARIES * size) | (size > most))
 
 
-def _some_rows(X: RowSource, most: int = 0) -> tuple[Array, ...]:
+def some_columns(X: Any, most: int = 0) -> Columns:
     """Numbers of some rows; largest |x|, mean and deviation of the columns that they have, which
     sparse rows number as they come; and the mean of their squared norms.
     """
+    X = X.X if isinstance(X, ScaledRows) else X
     most = most or (_SPARSE_ROWS if X.sparse else _LOOKED_AT_ROWS)
     rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, most)).astype(np.int64)
     part, squares = take_rows(X, rows)
@@ -241,14 +245,14 @@ def _some_rows(X: RowSource, most: int = 0) -> tuple[Array, ...]:
 
 
 def far_columns(
-    X: Any, most: float = _FAR, some: tuple[Array, ...] | None = None
+    X: Any, most: float = _FAR, some: Columns | None = None
 ) -> tuple[Array, Array, Array, Array]:
     """Numbers of the columns that are far from 0; of them, largest |x|, mean, deviation.
 
     By all rows where some suggest it.
     """
     X = X.X if isinstance(X, ScaledRows) else X
-    rows, top, mean, deviation, sq_norm = some or _some_rows(X)
+    rows, top, mean, deviation, sq_norm = some or some_columns(X)
     sure = 0.5 if X.sparse else 0.75
     columns = np.flatnonzero(np.abs(mean) > sure * most * deviation)
     if X.sparse and len(columns):
@@ -265,7 +269,7 @@ def far_columns(
     return columns[far], top[far], mean[far], deviation[far]
 
 
-def large_columns(X: Any, some: tuple[Array, ...] | None = None) -> tuple[Array, Array]:
+def large_columns(X: Any, some: Columns | None = None) -> tuple[Array, Array]:
     """Columns that most sparse rows have and that are large beside the rest of a row, as prices
     beside words; and what makes their deviations as large as that rest.
 
@@ -275,10 +279,10 @@ def large_columns(X: Any, some: tuple[Array, ...] | None = None) -> tuple[Array,
     none = np.empty(0, np.int64), np.empty(0)
     if not X.sparse or 2.0 * X.mean_count > X.n_features or X.n_rows < _SPARSE_ROWS:
         return none
-    _, _, mean, deviation, _ = some or _some_rows(X)
+    _, _, mean, deviation, _ = some or some_columns(X)
     if not _have_gap(mean, deviation):
         return none
-    rows, _, mean, deviation, _ = _some_rows(X, _LOOKED_AT_ROWS)
+    rows, _, mean, deviation, _ = some_columns(X, _LOOKED_AT_ROWS)
     stored, first, count = np.unique(
         stored_columns(X, rows), return_index=True, return_counts=True
     )

@@ -19,7 +19,7 @@ from saved_models import DENSE, Y, fingerprint, learn
 
 import osvm
 from osvm import recipes, stream
-from osvm.io.archive import ModelFileError
+from osvm.io.archive import ModelFileError, remove_leftovers
 
 if sys.platform != "linux":
     pytest.skip("processes are forked and limited", allow_module_level=True)
@@ -220,6 +220,21 @@ def test_two_writers_of_one_file_leave_a_whole_one(tmp_path):
         assert os.waitpid(child, 0)[1] == 0
     assert fingerprint(osvm.load(path)) in states
     assert os.listdir(tmp_path) == ["model.osvm"]
+
+
+def test_a_thread_that_saves_leaves_the_new_file_of_another(tmp_path, monkeypatch):
+    """It was taken for what a killed writer had left, for a moment after it was made."""
+    path, opened = tmp_path / "model.osvm", os.open
+
+    def open_while_another_saves(*args, **kwargs):
+        handle = opened(*args, **kwargs)
+        remove_leftovers(path)
+        return handle
+
+    monkeypatch.setattr(os, "open", open_while_another_saves)
+    model = learn(osvm.LinearClassifier(random_state=0), "binary")
+    model.save(path)
+    assert fingerprint(osvm.load(path)) == fingerprint(model)
 
 
 def test_a_folder_in_the_place_of_a_model_is_refused(tmp_path):

@@ -259,3 +259,15 @@ def test_coefficients_of_any_size_are_refused_by_fit_or_come_back(name, size, tm
         return
     assert "overflow" in refusal or "too large" in refusal
     assert not hasattr(model, "t_")
+
+
+@pytest.mark.parametrize("size", [1e100, 1e149, 1e153, 1e300])
+def test_coefficients_of_targets_of_any_size_are_refused_by_fit_or_come_back(size, tmp_path):
+    """The offset of such a regression is as large as its targets."""
+    model = osvm.SVR()
+    if size > 1e150:
+        with pytest.raises(ValueError, match="coefficients overflowed"):
+            model.fit(DENSE, Y["number"] * size)
+        return
+    model.fit(DENSE, Y["number"] * size)
+    assert through_file(model, tmp_path).intercept_.tobytes() == model.intercept_.tobytes()

@@ -119,6 +119,31 @@ def test_a_broken_relation_is_named(tmp_path, cls, params, data, change, problem
         osvm.load(path)
 
 
+@pytest.mark.parametrize(
+    ("cls", "target", "at", "value"),
+    [
+        (osvm.KernelNovelty, "novel", 4, -1.0),  # scores of a negative size
+        (osvm.KernelNovelty, "novel", 6, 0.0),  # rows without a weight
+        (osvm.KernelRegressor, "number", 0, -1.0),  # their weight
+        (KERNEL, "binary", 3, -1.0),
+        (KERNEL, "binary", 9, 0.5),  # the side of the rarer class
+        (KERNEL, "binary", 10, 1e9),  # more positives than rows
+        (KERNEL, "binary", 11, -7.0),  # a share of errors
+    ],
+)
+def test_what_a_kernel_stream_follows_is_what_rows_leave(cls, target, at, value, tmp_path):
+    """A novelty model loaded with such numbers learned until its scores were NaN."""
+    path = tmp_path / "model.osvm"
+    model = learn(cls(), target, "partial_fit")
+    model.save(path)
+    header, arrays = read_members(path.read_bytes())
+    osvm.load(path)  # as it was, it loads
+    arrays["model/running"][at] = value
+    path.write_bytes(write_members(header, arrays))
+    with pytest.raises(ModelFileError, match="no rows have these sums"):
+        osvm.load(path)
+
+
 def test_a_kernel_machine_of_another_kind_is_refused():
     machine = learn(KERNEL(**RING), "binary")._machine
     scalars, arrays = machine.state.get_state()

@@ -22,13 +22,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from osvm.kernel.buffer.machine import BufferMachine
+from osvm.kernel.buffer.schema import CUT_SIZE, TARGETS_SIZE
 
 __all__ = ["merge_machines"]
 
 Array = npt.NDArray[Any]
 State = tuple[dict[str, Any], dict[str, Array]]
-TARGETS_SIZE = 3  # numbers that a regression follows (targets.pxd)
-CUT_SIZE, SIDE = 17, 9  # numbers that two classes follow (cut.pxd)
+SIDE = 9  # of the numbers that two classes follow (cut.pxd)
 _MEANS = ("eta", "epsilon", "eta_epsilon", "z_epsilon")
 _SUMS = ("t", "errors", "loss_sum")
 _PER_ROW = ("sq", "k_self", "ids", "start", "length")

@@ -14,6 +14,8 @@ import numpy.typing as npt
 from osvm._input.schema import COUNT, LONGEST, NUMBER, ArrayField, Field, Rule, Schema
 
 Array = npt.NDArray[Any]
+# Numbers that a regression, a novelty stream and two classes follow: {targets,share,cut}.pxd
+TARGETS_SIZE, SHARE_SIZE, CUT_SIZE = 3, 9, 17
 
 
 def buffer_schema(
@@ -76,11 +78,6 @@ def buffer_schema(
         "eta_intercept": ArrayField((K,), low=0.0),
         "z_intercept": ArrayField((K,)),
     }
-    if average:
-        scalars["average_from"] = COUNT
-        arrays["means"] = ArrayField((K + 1,), np.float64, -big, big)
-    if running:
-        arrays["running"] = ArrayField((running,), np.float64, -1e300, 1e300)
     rules: list[Rule] = [
         (lambda s, a: not (average and trace), "a machine with a trace does not average"),
         (lambda s, a: not average or s["average_from"] <= s["t"], "an average from the future"),
@@ -94,6 +91,12 @@ def buffer_schema(
         (lambda s, a: s["head"] == 0 or n == budget, "a buffer that is not full has no head"),
         (lambda s, a: _are_births(a["birth"], s["births"]), "births are not distinct numbers"),
     ]
+    if average:
+        scalars["average_from"] = COUNT
+        arrays["means"] = ArrayField((K + 1,), np.float64, -big, big)
+    if running:
+        arrays["running"] = ArrayField((running,), np.float64, -1e300, 1e300)
+        rules.append((lambda s, a: _are_followed(a["running"]), "no rows have these sums"))
     if sparse:
         arrays["values"] = ArrayField((n_entries,), real)
         arrays["columns"] = ArrayField((n_entries,), np.int32, 0, d - 1)
@@ -109,6 +112,26 @@ def buffer_schema(
         }
         rules.append((lambda s, a: _are_distinct(a["victim_slot"]), "a slot is known twice"))
     return Schema("kernel machine", scalars, arrays, tuple(rules))
+
+
+def _are_followed(running: Array) -> bool:
+    """Whether rows may have left these numbers: a Targets, a Share or a Cut, see their headers."""
+    if len(running) == TARGETS_SIZE:
+        return bool((running[[0, 2]] >= 0.0).all())  # weight, squares
+    sums, cut = running[2:7], running[9:]  # distances, size, count, weight
+    if len(cut) not in (0, CUT_SIZE - SHARE_SIZE) or not (sums >= 0.0).all():
+        return False
+    if (sums[3] > 0.0) != (sums[4] > 0.0):
+        return False
+    if not cut.size:
+        return True
+    side, positives, errors = cut[0], cut[1], np.abs(cut[2:])
+    most = 1.0 + 1e-9  # merging rounds
+    return (
+        side in (-1.0, 0.0, 1.0)
+        and bool(0.0 <= positives <= most * sums[4])
+        and bool((errors <= most).all())
+    )
 
 
 def _are_births(birth: Array, births: int) -> bool:
