@@ -47,10 +47,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         of two sets of rows.
     gamma : float, "scale", "auto" or None, default None
         "scale" is 1/(d var(X)), read off the data of the first call: give a number when
-        streaming.  None is "scale", but with the kernel "rbf" `fit` of 60 rows or more learns
-        some rows with "scale", with 1/4, 1/16 and 1/64 of it, and, if none of these was better,
-        with four times that, and takes what makes the fewest errors on other rows.  `gamma_`
-        tells what was taken.
+        streaming.  None is "scale", but with the kernel "rbf" `fit` of 60 rows or more takes
+        "scale" or 1/4, 1/16, 1/64 or four times of it, whichever has learnt some rows with the
+        fewest errors on others.  `gamma_` tells what was taken.
     degree : int, default 3
     coef0 : float, default 0.0
     budget : int or None, default 512
