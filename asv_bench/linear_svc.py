@@ -4,15 +4,18 @@
 
 CPU seconds of the quickest run, taken in turns; the objective is that of a free offset, summed
 over the classes, so that scikit-learn's is larger where its penalty on the offset or its
-`max_iter` keeps it from the minimum.  "gap" is the largest proven relative duality gap.
+`max_iter` keeps it from the minimum.  "gap" is the largest proven relative duality gap.  "to its
+objective" is osvm with the loosest `tol` of TOLS whose objective is no larger than the peer's, and
+how many times faster that is.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ import numpy as np
 from asv_bench.report import Report, default_repeats, make_parser
 
 LOSSES = ("squared_hinge", "hinge")
+TOLS = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
 
 
 def sets() -> Iterator[tuple[str, Any, Any]]:
@@ -51,6 +55,15 @@ def objective(model: Any, X: Any, y: Any) -> float:
     return float(0.5 * np.sum(model.coef_**2) + np.sum(missing**power))
 
 
+def fit(make: Callable[[], Any], X: Any, y: Any) -> tuple[Any, float]:
+    """The model and its CPU seconds; warnings are silent, as the gap stands in the table."""
+    begin = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = make().fit(X, y)
+    return model, time.process_time() - begin
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print and store a row for each set and loss."""
     import sklearn.svm
@@ -65,23 +78,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = []
     for name, X, y in sets():
         for loss in LOSSES:
-            best, models = [np.inf, np.inf], [None, None]  # type: list[float], list[Any]
-            for _ in range(repeats):
-                for k, module in enumerate((osvm, sklearn.svm)):
-                    begin = time.process_time()
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")  # the gap stands in the table
-                        models[k] = module.LinearSVC(loss=loss, random_state=0).fit(X, y)
-                    best[k] = min(best[k], time.process_time() - begin)
-            gap = float(np.max(models[0].dual_gap_ / models[0].objective_))
+            makers = [functools.partial(module.LinearSVC, loss=loss, random_state=0)
+                      for module in (osvm, sklearn.svm)]  # fmt: skip
+            models = [fit(make, X, y)[0] for make in makers]
             values = [objective(model, X, y) for model in models]
+            for tol in TOLS:
+                loose = functools.partial(makers[0], tol=tol)
+                if objective(fit(loose, X, y)[0], X, y) <= values[1]:
+                    break
+            best = [np.inf] * 3
+            for _ in range(repeats):
+                for k, make in enumerate((*makers, loose)):
+                    best[k] = min(best[k], fit(make, X, y)[1])
+            gap = float(np.max(models[0].dual_gap_ / models[0].objective_))
             rows.append([
                 name, loss, f"{1e3 * best[0]:.1f} ms", f"{1e3 * best[1]:.1f} ms",
                 f"{best[1] / best[0]:.2f}", f"{max(gap, 0.0):.1e}", f"{values[0]:.6g}",
-                f"{values[1]:.6g}",
+                f"{values[1]:.6g}", f"{1e3 * best[2]:.1f} ms", f"{best[1] / best[2]:.2f}",
             ])  # fmt: skip
     columns = [
         "set", "loss", "osvm", "scikit-learn", "ratio", "gap", "objective", "scikit-learn's",
+        "to its objective", "ratio",
     ]  # fmt: skip
     report.add_table("C = 1", columns, rows)
     report.finish()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm import kernels
+from osvm import kernels, losses
 from osvm._estimator.base import LabelIndex, OnlineEstimator, RunningBalance
 from osvm._estimator.one_example import OneExample
 from osvm._input import validate
@@ -24,6 +24,7 @@ from osvm._input.parameters import check_bool
 from osvm._input.schema import Field
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import BufferMachine, copy_machine
+from osvm.kernel.buffer.measures import step_unit
 from osvm.kernel.buffer.solver import BufferSolver
 
 __all__ = ["KernelBase", "KernelEstimator"]
@@ -126,6 +127,21 @@ class KernelEstimator(OneExample, KernelBase):
         with self._lock:
             self._check_fitted()
             return np.array(self._machine.intercept)
+
+    @property
+    def gamma_(self) -> float:
+        """The kernel's gamma, as given, read off the data or chosen."""
+        with self._lock:
+            self._check_fitted()
+            return float(self._machine.kernel.gamma)  # type: ignore[attr-defined]
+
+    @property
+    def reg_(self) -> float:
+        """The regularizer, as given or chosen, for targets of standard deviation 1."""
+        with self._lock:
+            self._check_fitted()
+            part = losses.get(getattr(self, "loss", "novelty"))
+            return float(self._machine.reg) * step_unit(part, self._machine.unit)
 
     @property
     def support_(self) -> Array:

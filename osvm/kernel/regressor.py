@@ -28,7 +28,11 @@ class KernelRegressor(RegressorMixin, KernelEstimator):
     loss : str or object, default "epsilon_insensitive"
         "epsilon_insensitive", "huber", "squared", or a loss of your own; their
         parameters go into an object, e.g. ``osvm.losses.Huber(delta=0.5)``.
-    reg, C, kernel, gamma, degree, coef0, budget, eviction, schedule, eta0, epochs, shuffle, \
+    gamma : float, "scale", "auto" or None, default None
+        None is "scale", but with the kernel "rbf" `fit` of 60 rows or more compares the widths
+        that :class:`KernelClassifier` does, by squared errors on other rows, with `reg` 3e-4 and
+        `eta0` 0.3 unless `reg` or `C` is given.  `gamma_` and `reg_` tell what was taken.
+    reg, C, kernel, degree, coef0, budget, eviction, schedule, eta0, epochs, shuffle, \
 random_state, warm_start, verbose, record
         As for :class:`KernelClassifier`.
     fit_intercept : bool, default True
@@ -44,7 +48,7 @@ random_state, warm_start, verbose, record
 
     Attributes
     ----------
-    support_vectors_, dual_coef_, intercept_, n_support_, t_, n_iter_
+    support_vectors_, dual_coef_, intercept_, gamma_, reg_, n_support_, t_, n_iter_
         As for :class:`KernelClassifier`.
     history_ : dict of arrays
         With `record`; "error" is the running mean absolute error, "prediction" the
@@ -63,6 +67,7 @@ random_state, warm_start, verbose, record
     _one_target = "number"
     _loss_tasks = ("regression",)
     nu = None
+    _chooses_gamma = True
 
     def __init__(
         self,
@@ -71,7 +76,7 @@ random_state, warm_start, verbose, record
         reg: float | None = None,
         C: float | None = None,
         kernel: Any = "rbf",
-        gamma: float | str = "scale",
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 0.0,
         budget: int | None = 512,

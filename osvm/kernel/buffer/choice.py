@@ -1,12 +1,13 @@
-"""The width of the kernel, the regularizer and the offset that suit a training set.
+"""The width of the kernel and the offset that suit a training set.
 
-`fit` learns some rows with each of a few settings and counts errors on others, relative to the
-size of the class, so that rare classes count as much as others: a narrow kernel for boundaries
-with detail, a wide one with more regularization for labels that are mostly noise, a very wide
-one, of which little but planes is left and which a plane costs more regularization than it
-seems (its norm grows as the width), and the usual one in between, which is tried first.
+`fit` learns some rows with each of a few settings and counts errors on others: a narrow kernel
+for boundaries with detail, wide ones for labels that are mostly noise and for planes, of which
+the widest leave little but planes.  Errors on labels are relative to the size of the class, so
+that rare classes count as much as others; numbers are judged by squares.
 
 Invariants
+- the usual width is tried first, then wider ones until one errs more than the one
+  before by more than chance, and the narrow one if none of them was chosen;
 - no other setting is tried where the first is good enough: large images would take as long
   again as the fit;
 - the split has a seed of its own, so that the fit with the chosen setting is the same fit as
@@ -27,24 +28,30 @@ import numpy.typing as npt
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.measures import find_offsets, predict_codes
 
-__all__ = ["EPOCHS", "FEW", "FEWEST", "SETTINGS", "Trials", "choose", "class_shares", "split_rows"]
+__all__ = [
+    "EPOCHS", "FEW", "FEWEST", "REG", "USUAL", "Trials", "choose", "class_shares", "split_rows",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 Setting = tuple[float, float | None]
 # gamma in units of "scale", and reg (None: its default)
-SETTINGS: tuple[Setting, ...] = ((1.0, None), (4.0, None), (0.25, 1e-3))
+USUAL: Setting = (1.0, None)
+WIDER, NARROW = (0.25, 0.0625, 0.015625), 4.0
+REG = {"classify": None, "regress": 3e-4}
 FEWEST = 60  # rows: below, errors tell nothing
 FEW = 2400  # rows: up to here each is judged once, by what two thirds have taught
+FEW_NUMBERS = 600  # the same for targets, of which each tells more than a label
 LEARNT, JUDGED = 1600, 2400  # of more rows, at most
 EPOCHS = 3
 ENOUGH = 0.08  # errors with which no other setting is tried
 
 
-def split_rows(n: int) -> list[tuple[Array, Array]]:
+def split_rows(n: int, few: int = FEW) -> list[tuple[Array, Array]]:
     """Numbers of rows to learn, and of others to be judged by; three times for few rows."""
     order = np.random.default_rng(0).permutation(n)
-    if n > FEW:
-        return [(order[:LEARNT], order[LEARNT : LEARNT + JUDGED])]
+    if n > few:
+        learnt = min(LEARNT, 2 * n // 3)
+        return [(order[:learnt], order[learnt : learnt + JUDGED])]
     parts = np.array_split(order, 3)
     return [(np.concatenate(parts[:k] + parts[k + 1 :]), parts[k]) for k in range(3)]
 
@@ -61,13 +68,25 @@ class Trials:
     """Rows to learn and others to be judged by, and what the scores of these tell."""
 
     def __init__(self, batch: Batch) -> None:
-        parts = split_rows(batch.source.n_rows)
+        few = FEW_NUMBERS if batch.task == "regress" else FEW
+        parts = split_rows(batch.source.n_rows, few)
         self.splits = [(batch.take(learnt), batch.take(judged)) for learnt, judged in parts]
         rows = np.concatenate([judged for _, judged in parts])
+        self.weights = None if batch.weights is None else batch.weights[rows]
+        if batch.targets is not None:
+            self.targets = batch.targets[rows]
+            return
         assert batch.labels is not None
         self.labels = batch.labels[rows]
-        self.weights = None if batch.weights is None else batch.weights[rows]
         self.share = class_shares(batch, rows)
+
+    def judge_numbers(self, scores: Sequence[Array]) -> Array:
+        """The square of each error, in shares of those of the best constant answer."""
+        weights = np.ones(len(self.targets)) if self.weights is None else self.weights
+        apart = self.targets - np.average(self.targets, weights=weights)
+        unit = float(np.abs(apart).max()) or 1.0  # squares of the ratios are finite
+        missed = np.square((np.concatenate(scores)[:, 0] - self.targets) / unit)
+        return weights * missed / (float(weights @ np.square(apart / unit)) or 1.0)
 
     def judge(
         self, scores: Sequence[Array], shift: bool, always: bool
@@ -98,17 +117,23 @@ def is_better(gain: Array) -> bool:
     return bool(gain.sum() > np.sqrt(np.square(gain).sum()))
 
 
-def choose(settings: Sequence[Setting], errors_of: Callable[[Setting], Array]) -> Setting:
+def choose(reg: float | None, errors_of: Callable[[Setting], Array]) -> Setting:
     """The setting with the fewest errors.
 
     `errors_of` gives what each row judged adds to the rate of errors.
     """
-    first = errors_of(settings[0])
-    best, fewest = settings[0], float(first.sum())
-    for setting in settings[1:]:
+    best = (1.0, reg)
+    first = before = errors_of(best)
+    fewest = float(first.sum())
+    for width in WIDER:
         if fewest < ENOUGH:
-            break
-        errors = errors_of(setting)
+            return best
+        errors = errors_of((width, reg))
         if errors.sum() < fewest and is_better(first - errors):
-            best, fewest = setting, float(errors.sum())
+            best, fewest = (width, reg), float(errors.sum())
+        elif is_better(errors - before):
+            break
+        before = errors
+    if best[0] == 1.0 and is_better(first - errors_of((NARROW, reg))):
+        best = (NARROW, reg)
     return best

@@ -171,12 +171,12 @@ class BufferSolver:
     def _choose(self, model: Any, batch: Batch) -> tuple[choice.Setting, Array | float]:
         """gamma in units of "scale", and reg: by errors on held-out rows if gamma is None.
 
-        And the offsets that those rows tell, for a fit that keeps most of its rows: their own
-        scores are fitted closely.
+        And the offsets that those rows tell, for a fit of classes that keeps most of its rows:
+        their own scores are fitted closely.
         """
         n, kernel = batch.source.n_rows, model._kernel_part()
-        usual = choice.SETTINGS[0]
-        if batch.task != "classify" or kernel.name != "rbf" or n < choice.FEWEST:
+        usual = choice.USUAL
+        if batch.task == "novelty" or kernel.name != "rbf" or n < choice.FEWEST:
             return usual, 0.0
         is_free = model.gamma is None and model.kernel == "rbf"
         plan, budget = _resolve(model, batch, n), _budget(model)
@@ -194,15 +194,17 @@ class BufferSolver:
                 generator = np.random.default_rng(0)
                 self._run_epochs(machine, plan, learnt, choice.EPOCHS, generator, None)
                 scores.append(machine.state.decision(judged.source))
+            if batch.task == "regress":
+                found[setting] = 0.0
+                return trials.judge_numbers(scores)
             errors, found[setting] = trials.judge(scores, plan.set_offset, is_read)
             return errors
 
         is_fixed = model.reg is not None or model.C is not None or model.nu is not None
-        settings = [(gamma, None if is_fixed else reg) for gamma, reg in choice.SETTINGS]
         if not is_free:
             errors_of(usual)
             return usual, found[usual]
-        best = choice.choose(settings, errors_of)
+        best = choice.choose(None if is_fixed else choice.REG[batch.task], errors_of)
         return best, found[best]
 
     def _run_epochs(
@@ -275,12 +277,14 @@ class BufferSolver:
         model: Any,
         batch: Batch,
         n_rows: int | None,
-        setting: choice.Setting = choice.SETTINGS[0],
+        setting: choice.Setting = choice.USUAL,
         trial: Kernel | None = None,
     ) -> tuple[_Plan, BufferMachine]:
         """A new machine for these parameters and data; `trial` is the kernel of a trial."""
         middle, unit = measure_targets(batch, n_rows)
         width, reg = setting
+        if reg is not None:
+            reg /= step_unit(losses.get(getattr(model, "loss", "novelty")), unit)
         plan = _resolve(model, batch, n_rows, reg, unit)
         budget = _budget(model)
         eviction = check_choice("eviction", model.eviction, EVICTIONS)
@@ -402,7 +406,7 @@ def _resolve(
     elif reg is None or not is_read_off:
         reg = resolve_reg(model.reg, model.C, n_rows) / step_unit(part, unit)
     refuse_unread(model, part, schedule)
-    eta0 = _eta0(model, schedule)
+    eta0 = _eta0(model, schedule, reg * step_unit(part, unit) if is_read_off else None)
     eta_intercept = getattr(schedule, "eta0_intercept", None) or eta0
     eta0 *= step_unit(part, unit)
     unset = model.fit_intercept is None and batch.task == "classify"
@@ -454,11 +458,18 @@ def _set_average(state: KernelState, average: bool, anew: bool = True) -> None:
         state.end_average()
 
 
-def _eta0(model: Any, schedule: schedules.Schedule) -> float:
-    """The first step size; 1 for classes with "bottou", else 0.1, unless it is given."""
-    if model.eta0 is None:
-        return 1.0 if schedule.name == "bottou" and model._task == "classify" else 0.1
-    return float(model.eta0)
+def _eta0(model: Any, schedule: schedules.Schedule, reg: float | None) -> float:
+    """The first step size unless it is given; `reg` where that was chosen, for targets of size 1.
+
+    With "bottou" 1 for classes, and for numbers 0.1, or 0.3 with `choice.REG`.
+    """
+    if model.eta0 is not None:
+        return float(model.eta0)
+    if schedule.name != "bottou":
+        return 0.1
+    if model._task == "regress" and reg is not None and model.C is None:
+        return min(1.0, 1000.0 * reg)
+    return 1.0 if model._task == "classify" else 0.1
 
 
 def _t0(eta0: float, reg: float) -> float:
