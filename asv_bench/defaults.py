@@ -4,7 +4,7 @@
     python -m asv_bench.defaults --quick            a dozen sets, two seeds
     python -m asv_bench.defaults --only cover sms   sets whose names contain a word
     python -m asv_bench.defaults --mode "one pass"  `partial_fit` alone
-    python -m asv_bench.defaults --peers FILE       VW and river as in an earlier run's file
+    python -m asv_bench.defaults --peers FILE       peers' scores of an earlier run's file
     python -m asv_bench.defaults kernel             the kernel estimators (`defaults_kernel`)
 
 Two modes: `fit`, and one pass of `partial_fit` over rows in random order.  Scores are
@@ -94,18 +94,16 @@ def run_set(
 
 
 def with_peers(ours: list[dict[str, Any]], known: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Records of this run beside those that an earlier one has of other peers, same seeds."""
-    place = {(r["set"], r["mode"], r["seed"]): r for r in ours if r["ours"]}
-    met = {at for r in known if (at := (r["set"], r["mode"], r["seed"])) in place}
-    learners = {r["learner"] for r in ours}
+    """Records of osvm beside those that an earlier run has of its peers on the same seeds."""
+    place = {(r["set"], r["mode"], r["seed"]): r for r in ours}
     peers = [
-        {**place[r["set"], r["mode"], r["seed"]], **r, "ours": False}
+        {**place[at], **r, "ours": False}
         for r in known
-        if (r["set"], r["mode"], r["seed"]) in met
-        and r["learner"] not in learners
+        if (at := (r["set"], r["mode"], r["seed"])) in place
         and not r["learner"].startswith("osvm")
     ]
-    return [r for r in ours if (r["set"], r["mode"], r["seed"]) in met] + peers
+    met = {(r["set"], r["mode"], r["seed"]) for r in peers}
+    return [r for at, r in place.items() if at in met] + peers
 
 
 def summarize(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -214,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="*", default=[], help="words that a set's name contains")
     parser.add_argument("--seeds", type=int, help="number of seeds (5; 2 with --quick)")
     parser.add_argument("--mode", choices=("fit", "one pass"), help="one of the two modes")
-    parser.add_argument("--peers", help="JSON file of an earlier run, for slow peers")
+    parser.add_argument("--peers", help="JSON file of an earlier run: only osvm is run")
     options = parser.parse_args(arguments)
     smoke = bench_scale() < 1
     quick = options.quick or smoke
@@ -226,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
               and (not options.only or any(word in x.name for word in options.only))]  # fmt: skip
     records: list[dict[str, Any]] = []
     missing = []
-    without = () if options.peers is None else ("vowpalwabbit", "river")
+    without = () if options.peers is None else ("sklearn", "vowpalwabbit", "river")
     for i, data in enumerate(picked):
         print(f"\r{i + 1}/{len(picked)} {data.name:28s}", end="", file=sys.stderr, flush=True)
         try:
