@@ -8,9 +8,8 @@ before, so that the model can learn on in a stream.
 Of two classes, one of which is rare and not found in full, errors on it count more in a second
 solution, as they do in the steps of a stream (adaptive_judge.pxd).
 
-Sparse rows of norm 1, nearly, as tf-idf has them, are solved up to some thousand: the optimum
-takes no longer than the passes there, and passes without a regularizer learn what a text has by
-chance.
+Sparse rows of norm 1, nearly, as tf-idf has them, are solved up to some thousand: passes without
+a regularizer learn what a text has by chance.
 
 Rows whose columns differ much in size stay with the passes, whose rates adapt to them.
 
