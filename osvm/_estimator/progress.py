@@ -133,6 +133,8 @@ class Progress:
 
     def _write(self, text: str) -> None:
         stream = sys.stderr if self._stream is None else self._stream
+        if stream is None:  # a program without a console
+            return
         stream.write(text + "\n")
         stream.flush()
 

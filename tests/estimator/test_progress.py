@@ -88,6 +88,13 @@ def test_standard_error_is_looked_up_late(capsys):
     assert captured.out == ""
 
 
+def test_a_program_without_a_console_has_no_table(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    progress = Progress()
+    progress.update(1, loss=1.0)
+    progress.finish()
+
+
 def test_verbose():
     assert make_progress(False) is None
     assert make_progress(0) is None
