@@ -39,7 +39,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         for more than two classes), "multiclass_hinge", "graph_hinge" (needs `taxonomy`),
         "softmax", or a loss of your own (see :mod:`osvm.losses`).
     reg : float, optional
-        The regularizer; 1e-4 unless `C` is given; 1 with `nu`.
+        The regularizer; 1e-4 unless `C` is given, or 1e-3 where `fit` chooses (see `gamma`); 1
+        with `nu`.
     C : float, optional
         Instead of `reg`: ``reg = 1/(C n)``.
     kernel : str, object or callable, default "rbf"
@@ -47,9 +48,10 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         of two sets of rows.
     gamma : float, "scale", "auto" or None, default None
         "scale" is 1/(d var(X)), read off the data of the first call: give a number when
-        streaming.  None is "scale", but with the kernel "rbf" `fit` of 60 rows or more takes
-        "scale" or 1/4, 1/16, 1/64 or four times of it, whichever has learnt some rows with the
-        fewest errors on others.  `gamma_` tells what was taken.
+        streaming.  None is "scale", but with the kernel "rbf" `fit` of 60 rows or more learns
+        some rows with "scale", with four times that, and with a quarter of it and `reg` 1e-3,
+        and takes what makes the fewest errors on other rows; a `reg` or `C` given stays.
+        `gamma_` and `reg_` tell what was taken.
     degree : int, default 3
     coef0 : float, default 0.0
     budget : int or None, default 512

@@ -29,9 +29,10 @@ class KernelRegressor(RegressorMixin, KernelEstimator):
         "epsilon_insensitive", "huber", "squared", or a loss of your own; their
         parameters go into an object, e.g. ``osvm.losses.Huber(delta=0.5)``.
     gamma : float, "scale", "auto" or None, default None
-        None is "scale", but with the kernel "rbf" `fit` of 60 rows or more compares the widths
-        that :class:`KernelClassifier` does, by squared errors on other rows, with `reg` 3e-4 and
-        `eta0` 0.3 unless `reg` or `C` is given.  `gamma_` and `reg_` tell what was taken.
+        None is "scale", but with the kernel "rbf" `fit` of 60 rows or more takes "scale" or 1/4,
+        1/16, 1/64 or four times of it, whichever has learnt some rows with the smallest squared
+        errors on others, with `reg` 3e-4 and `eta0` 0.3 unless `reg` or `C` is given.  `gamma_`
+        and `reg_` tell what was taken.
     reg, C, kernel, degree, coef0, budget, eviction, schedule, eta0, epochs, shuffle, \
 random_state, warm_start, verbose, record
         As for :class:`KernelClassifier`.

@@ -32,14 +32,14 @@ def scale_of(X):
 
 
 def test_noise_takes_a_wide_kernel_and_detail_a_narrow_one():
-    for (X, y), (X_test, y_test), widths in (
-        (make_plane(1200), make_plane(2000, 1, noise=0.0), choice.WIDER),
-        (make_plane(1200, classes=4), make_plane(2000, 1, noise=0.0, classes=4), choice.WIDER),
-        (make_board(2000), make_board(2000, 1), (4.0,)),
+    for (X, y), (X_test, y_test), width, reg in (
+        (make_plane(1200), make_plane(2000, 1, noise=0.0), 0.25, 1e-3),
+        (make_plane(1200, classes=4), make_plane(2000, 1, noise=0.0, classes=4), 0.25, 1e-3),
+        (make_board(2000), make_board(2000, 1), 4.0, 1e-4),
     ):
         model = osvm.KernelClassifier(random_state=0).fit(X, y)
-        assert min(abs(model.gamma_ / scale_of(X) - width) for width in widths) < 1e-6
-        assert model.reg_ == 1e-4
+        assert model.gamma_ == pytest.approx(width * scale_of(X))
+        assert model.reg_ == reg
         plain = osvm.KernelClassifier(gamma="scale", random_state=0).fit(X, y)
         assert plain.gamma_ == pytest.approx(scale_of(X))
         assert model.score(X_test, y_test) > plain.score(X_test, y_test) + 0.04
@@ -94,6 +94,7 @@ def test_what_is_given_stays():
 def test_learning_goes_on_with_the_setting_chosen(tmp_path):
     X, y = make_plane(1500)
     model = osvm.KernelClassifier(budget=100, random_state=0).fit(X, y)
+    assert model.reg_ == 1e-3
     given = osvm.KernelClassifier(
         gamma=model.gamma_, reg=model.reg_, budget=100, random_state=0
     ).fit(X, y)
@@ -163,21 +164,26 @@ def test_another_setting_must_be_better_by_more_than_chance():
     other = (
         np.r_[np.zeros(92), np.ones(8)] / 100
     )  # 10 rows mended, 8 others broken: a gain of 2 +- 4.2
+    settings = choice.SETTINGS["classify"]
+    assert choice.choose(settings, errors({1.0: first, 4.0: other, 0.25: few})) == settings[0]
+    assert choice.choose(settings, errors({1.0: first, 4.0: other, 0.25: fewer})) == settings[2]
+    assert choice.choose(settings, errors({1.0: first, 4.0: fewer, 0.25: few})) == settings[1]
+    tried.clear()
+    choice.choose(settings, errors({1.0: np.r_[np.ones(7), np.zeros(93)] / 100}))
+    assert tried == [1.0]
+    settings = choice.SETTINGS["regress"]
     for wide, wider, widest, narrow, chosen in (
-        (few, few, other, other, 1.0),
-        (fewer, few, few, None, 0.25),
-        (few, fewer, few, None, 0.0625),
-        (first, first, fewer, None, 0.015625),
-        (few, few, few, fewer, 4.0),
+        (few, few, other, other, 0),
+        (fewer, few, few, None, 1),
+        (few, fewer, few, None, 2),
+        (first, first, fewer, None, 3),
+        (few, few, few, fewer, 4),
     ):
         found = {1.0: first, 0.25: wide, 0.0625: wider, 0.015625: widest, 4.0: narrow}
-        assert choice.choose(None, errors(found)) == (chosen, None)
-    tried.clear()
-    choice.choose(None, errors({1.0: np.r_[np.ones(7), np.zeros(93)] / 100}))
-    assert tried == [1.0]
+        assert choice.choose(settings, errors(found)) == settings[chosen]
     tried.clear()
     worse = np.r_[np.ones(20), np.zeros(80)] / 100
-    choice.choose(3e-4, errors({1.0: first, 0.25: worse, 4.0: worse}))
+    choice.choose(settings, errors({1.0: first, 0.25: worse, 4.0: worse}))
     assert tried == [1.0, 0.25, 4.0]  # no wider one after one that is worse
 
 
@@ -192,20 +198,12 @@ def test_settings_are_judged_as_the_fit_will_answer(monkeypatch):
         shifted.append(len(scores))
         return np.zeros(scores.shape[1])
 
-    tried = [1.0, *choice.WIDER, choice.NARROW]
-
-    def choose(reg, errors_of):
-        for width in tried:
-            errors_of((width, reg))
-        return tried[0], reg
-
-    monkeypatch.setattr(choice, "choose", choose)
     monkeypatch.setattr(solver, "find_offsets", count)
     monkeypatch.setattr(choice, "find_offsets", count)
     for options, expected in (
-        ({"budget": 100}, len(tried) + 1),  # the settings, then the fit
-        ({"budget": 101}, len(tried)),
-        ({"budget": None}, len(tried)),
+        ({"budget": 100}, 4),  # three settings, then the fit
+        ({"budget": 101}, 3),
+        ({"budget": None}, 3),
         ({"budget": None, "gamma": "scale"}, 1),
         ({"budget": None, "gamma": "scale", "kernel": "polynomial"}, 0),
         ({"budget": 100, "loss": "logistic"}, 0),
@@ -230,8 +228,8 @@ def make_rare(n, seed=0, classes=2):
 def test_the_offset_of_rows_fitted_closely_is_read_off_others(kind, classes, n):
     X, y = make_rare(n, classes=classes)
     weight = np.random.default_rng(1).uniform(0.5, 1.5, n)
-    given = {"gamma": 0.25 * scale_of(X), "reg": 1e-3, "budget": None, "random_state": 0}
-    model = osvm.KernelClassifier(**given).fit(kind(X), y, weight)
+    model = osvm.KernelClassifier(budget=None, random_state=0).fit(kind(X), y, weight)
+    given = {"gamma": model.gamma_, "reg": model.reg_, "budget": None, "random_state": 0}
     scores, rows = [], []
     for learnt, judged in choice.split_rows(n):
         trial = osvm.KernelClassifier(**given, fit_intercept=False, epochs=choice.EPOCHS)
@@ -244,10 +242,6 @@ def test_the_offset_of_rows_fitted_closely_is_read_off_others(kind, classes, n):
     np.testing.assert_allclose(model.intercept_, expected, rtol=1e-10)
     again = osvm.KernelClassifier(**given).fit(kind(X), y, weight)
     np.testing.assert_array_equal(model.intercept_, again.intercept_)
-    auto = osvm.KernelClassifier(budget=None, random_state=0).fit(kind(X), y, weight)
-    again = {**given, "gamma": auto.gamma_, "reg": auto.reg_}
-    again = osvm.KernelClassifier(**again).fit(kind(X), y, weight)
-    np.testing.assert_array_equal(auto.intercept_, again.intercept_)
     plain = osvm.KernelClassifier(**given, fit_intercept=False).fit(kind(X), y, weight)
     np.testing.assert_array_equal(model.dual_coef_, plain.dual_coef_)
     X_test, y_test = make_rare(4000, 1, classes)

@@ -1,13 +1,14 @@
-"""The width of the kernel and the offset that suit a training set.
+"""The width of the kernel, the regularizer and the offset that suit a training set.
 
-`fit` learns some rows with each of a few settings and counts errors on others: a narrow kernel
-for boundaries with detail, wide ones for labels that are mostly noise and for planes, of which
-the widest leave little but planes.  Errors on labels are relative to the size of the class, so
-that rare classes count as much as others; numbers are judged by squares.
+`fit` learns some rows with each of a few settings and counts errors on others.  Of classes: a
+narrow kernel for boundaries with detail, a wide one with more regularization for labels that are
+mostly noise; errors are relative to the size of the class, so that rare classes count as much as
+others.  Of numbers, which are judged by squares: wider and wider kernels for planes, of which the
+widest leave little else, and a narrow one.
 
 Invariants
-- the usual width is tried first, then wider ones until one errs more than the one
-  before by more than chance, and the narrow one if none of them was chosen;
+- the usual setting is tried first; no wider kernel is after one that errs more than the one
+  before by more than chance, and no narrow one after a wide one was taken;
 - no other setting is tried where the first is good enough: large images would take as long
   again as the fit;
 - the split has a seed of its own, so that the fit with the chosen setting is the same fit as
@@ -29,15 +30,18 @@ from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.measures import find_offsets, predict_codes
 
 __all__ = [
-    "EPOCHS", "FEW", "FEWEST", "REG", "USUAL", "Trials", "choose", "class_shares", "split_rows",
+    "EPOCHS", "FEW", "FEWEST", "SETTINGS", "USUAL", "Trials", "choose", "class_shares",
+    "split_rows",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
 Setting = tuple[float, float | None]
 # gamma in units of "scale", and reg (None: its default)
 USUAL: Setting = (1.0, None)
-WIDER, NARROW = (0.25, 0.0625, 0.015625), 4.0
-REG = {"classify": None, "regress": 3e-4}
+SETTINGS: dict[str, tuple[Setting, ...]] = {
+    "classify": (USUAL, (4.0, None), (0.25, 1e-3)),
+    "regress": ((1.0, 3e-4), (0.25, 3e-4), (0.0625, 3e-4), (0.015625, 3e-4), (4.0, 3e-4)),
+}
 FEWEST = 60  # rows: below, errors tell nothing
 FEW = 2400  # rows: up to here each is judged once, by what two thirds have taught
 FEW_NUMBERS = 600  # the same for targets, of which each tells more than a label
@@ -117,23 +121,24 @@ def is_better(gain: Array) -> bool:
     return bool(gain.sum() > np.sqrt(np.square(gain).sum()))
 
 
-def choose(reg: float | None, errors_of: Callable[[Setting], Array]) -> Setting:
+def choose(settings: Sequence[Setting], errors_of: Callable[[Setting], Array]) -> Setting:
     """The setting with the fewest errors.
 
     `errors_of` gives what each row judged adds to the rate of errors.
     """
-    best = (1.0, reg)
+    best, too_wide = settings[0], False
     first = before = errors_of(best)
     fewest = float(first.sum())
-    for width in WIDER:
+    for setting in settings[1:]:
         if fewest < ENOUGH:
-            return best
-        errors = errors_of((width, reg))
-        if errors.sum() < fewest and is_better(first - errors):
-            best, fewest = (width, reg), float(errors.sum())
-        elif is_better(errors - before):
             break
-        before = errors
-    if best[0] == 1.0 and is_better(first - errors_of((NARROW, reg))):
-        best = (NARROW, reg)
+        wide = setting[0] < 1.0
+        if too_wide if wide else best != settings[0]:
+            continue
+        errors = errors_of(setting)
+        if errors.sum() < fewest and is_better(first - errors):
+            best, fewest = setting, float(errors.sum())
+        elif wide:
+            too_wide = is_better(errors - before)
+        before = errors if wide else before
     return best

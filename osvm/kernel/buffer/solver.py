@@ -204,7 +204,8 @@ class BufferSolver:
         if not is_free:
             errors_of(usual)
             return usual, found[usual]
-        best = choice.choose(None if is_fixed else choice.REG[batch.task], errors_of)
+        settings = [(w, None if is_fixed else reg) for w, reg in choice.SETTINGS[batch.task]]
+        best = choice.choose(settings, errors_of)
         return best, found[best]
 
     def _run_epochs(
@@ -461,7 +462,7 @@ def _set_average(state: KernelState, average: bool, anew: bool = True) -> None:
 def _eta0(model: Any, schedule: schedules.Schedule, reg: float | None) -> float:
     """The first step size unless it is given; `reg` where that was chosen, for targets of size 1.
 
-    With "bottou" 1 for classes, and for numbers 0.1, or 0.3 with `choice.REG`.
+    With "bottou" 1 for classes, and for numbers 0.1, or 0.3 with the `reg` of `choice`.
     """
     if model.eta0 is not None:
         return float(model.eta0)
