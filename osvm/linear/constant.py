@@ -54,7 +54,7 @@ def _compare(
     the constant's.
     """
     found, constant, what = 0.0, 0.0, "loss"
-    if scores.shape[1] == 1:
+    if scores.shape[1] == 1 and not plan.loss.multi:  # a label's loss may be of two scores
         found = float(np.average(plan.loss.value(targets, scores[:, 0]), weights=weight))
         constant = _constant_loss(plan, targets, weight)
         if found < _AT_ALL * constant:

@@ -8,6 +8,8 @@ import numpy as np
 
 from osvm._input.schema import weights_schema
 
+from libc.math cimport sqrt
+
 from osvm._input.rows cimport RowSource
 from osvm.core.rows cimport rows_get
 from osvm.core.smat cimport (
@@ -157,7 +159,7 @@ cdef class ScaledVector:
         cdef SVec w = self.w        # a copy: reading changes nothing
         if not w.track_norm:
             svec_recompute_norm(&w)
-        return svec_sq_norm(&w) ** 0.5
+        return sqrt(svec_sq_norm(&w))
 
     def array(self, bint averaged=False):
         """The weights (or their average) as a new float64 array."""
@@ -335,7 +337,7 @@ cdef class ScaledMatrix:
         for k in range(w.n_out):
             if not w.track_norm:
                 smat_recompute_norm(&w, k)
-            out[k] = smat_sq_norm_one(&w, k) ** 0.5
+            out[k] = sqrt(smat_sq_norm_one(&w, k))
         return out
 
     def array(self, bint averaged=False):

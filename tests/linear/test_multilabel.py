@@ -490,3 +490,12 @@ def test_an_error_at_a_later_label_undoes_the_earlier_ones(
         one.partial_fit(kind(rows[block]), sets[block])
         one.learn_one({3: 1.0}, [1, 2])
     assert model.to_bytes() == again.to_bytes()
+
+
+@pytest.mark.parametrize("loss", ["softmax", "multiclass_hinge"])
+def test_losses_of_two_scores_are_learnt_by_fit(loss):
+    """fit raised when it looked whether its labels were learnt, after it had changed the model."""
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    Y = [["a"] if x[0] > 0 else ["b", "c"] for x in X]
+    model = osvm.MultilabelClassifier(loss=loss, random_state=0).fit(X, Y)
+    assert (model.predict(X)[:, 0] == (X[:, 0] > 0)).mean() > 0.9

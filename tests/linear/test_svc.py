@@ -227,3 +227,10 @@ def test_intercept_scaling_whose_square_overflows_is_refused():
     X, y = text(50)
     with pytest.raises(ValueError, match="intercept_scaling"):
         osvm.LinearSVC(intercept_scaling=1e200).fit(X, y)
+
+
+def test_several_classes_of_values_that_overflow_are_a_value_error():
+    """The root of a norm that is not a number was a complex one: a TypeError."""
+    X = 1e300 * np.random.default_rng(0).normal(size=(60, 4))
+    with pytest.raises(ValueError, match="overflow"):
+        osvm.LinearSVC(class_weight="balanced", dual=False).fit(X, np.arange(60) % 3)
