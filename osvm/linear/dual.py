@@ -69,9 +69,6 @@ class DualSolver:
     shuffle : bool
         Visit the rows in random order (in file order otherwise).
     seed : int
-    keep_alpha : bool
-        Keep the dual variables of all K problems (n x K numbers) for a warm start.
-        A single problem always keeps them.
     positive : array of n_out, optional
         Weight of the rows of class k in problem k, as LIBLINEAR weighs classes.
 
@@ -79,7 +76,7 @@ class DualSolver:
     ----------
     weights : ScaledVector or ScaledMatrix
     intercept : float64 array of n_out
-    alpha : float64 array, (n,) or (n_out, n), or None
+    alpha : float64 array, (n,) or (n_out, n)
         w = sum_i alpha_i y_i x_i; 0 <= alpha_i <= c_i / (reg n) for the hinge.
     objective_, dual_objective_, dual_gap_ : float64 arrays of n_out
         The objective at the end, the proven lower bound on its minimum, and their
@@ -121,7 +118,6 @@ class DualSolver:
         shrinking: bool = True,
         shuffle: bool = True,
         seed: int = 0,
-        keep_alpha: bool = False,
         positive: np.ndarray | None = None,
     ) -> None:
         if not (np.isfinite(reg) and reg > 0.0):
@@ -139,7 +135,6 @@ class DualSolver:
         self.shrinking, self.shuffle = bool(shrinking), bool(shuffle)
         self.n_features, self.n_out, self.dtype = int(n_features), int(n_out), np.dtype(dtype)
         self.positive = positive
-        self.keep_alpha = bool(keep_alpha) or n_out == 1
         self.weights: Any
         if n_out == 1:
             self.weights = ScaledVector(n_features, self.dtype)
@@ -318,7 +313,7 @@ class _Run:
             if n_out == 1
             else ScaledMatrix(solver.n_features, n_out, solver.dtype)
         )
-        self.alpha = np.zeros((n_out, X.n_rows)) if solver.keep_alpha else None
+        self.alpha = np.zeros((n_out, X.n_rows))
         self.results = {name: np.full(n_out, np.nan) for name in _RESULTS}
         self.results["intercept"] = np.zeros(n_out)
         self.results["n_epochs"] = np.zeros(n_out, np.int64)
@@ -347,7 +342,7 @@ class _Run:
                 r[name][k] = 0.0
             r["converged"][k] = True
             return
-        alpha = np.zeros(n) if self.alpha is None else self.alpha[k]
+        alpha = self.alpha[k]
         if o["start"] is not None:
             alpha[:] = o["start"][k]
         problem = DualProblem(
@@ -474,9 +469,7 @@ class _Run:
         """Give the solver what this run has found."""
         solver = self.solver
         solver.weights = self.weights
-        solver.alpha = self.alpha
-        if self.alpha is not None and solver.n_out == 1:
-            solver.alpha = self.alpha[0]
+        solver.alpha = self.alpha[0] if solver.n_out == 1 else self.alpha
         for name, values in self.results.items():
             setattr(solver, name, values)
         solver._epochs = self.history

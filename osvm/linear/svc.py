@@ -88,8 +88,7 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
     dual_gap_, objective_ : float or array of K
         How far above the minimum the objective can be; the objective.
     dual_coef_ : array, shape (1, n) or (K, n)
-        ``coef_ = dual_coef_ @ X``, to rounding.  With more than two classes only if
-        `warm_start`.
+        ``coef_ = dual_coef_ @ X``, to rounding.
     n_features_in_ : int
     t_ : int
         Rows of the training set.
@@ -194,7 +193,6 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
                 fit_intercept=self.fit_intercept,
                 intercept_scaling=self.intercept_scaling,
                 seed=int(make_generator(self.random_state).integers(2**63)),
-                keep_alpha=self.warm_start,
                 positive=by_class,
             )
             if self.warm_start:

@@ -86,7 +86,9 @@ def test_several_classes_and_threads():
     two = osvm.LinearSVC(random_state=0, n_jobs=2).fit(X, y)
     assert np.array_equal(one.coef_, two.coef_)
     assert one.dual_gap_.shape == one.objective_.shape == (4,)
-    assert not hasattr(one, "dual_coef_")
+    assert one.dual_coef_.shape == (4, len(y))
+    np.testing.assert_allclose(one.dual_coef_ @ X, one.coef_, atol=1e-6)
+    assert np.array_equal(osvm.from_bytes(one.to_bytes()).dual_coef_, one.dual_coef_)
     assert one.score(X, y) > 0.8
     np.testing.assert_allclose(objective(one, X, y), one.objective_, rtol=1e-6)
     with pytest.raises(ValueError, match="two classes"):
