@@ -262,3 +262,54 @@ def test_texts_of_some_thousand_rows_are_solved():
         assert model.score(B, y[2000:]) > other.score(B, y[2000:]) - 0.005
         again = osvm.LinearClassifier(random_state=seed).fit(3.0 * A, y[:2000])
         assert again.n_iter_ > 1  # C = 1 suits rows of norm 1
+
+
+def texts(n, flipped, K=2, d=400, length=30, seed=0):
+    """Rows of norm 1 of a topic each; a share of the labels is drawn anew."""
+    rng = np.random.default_rng(seed)
+    words = rng.zipf(1.3, size=(n, length)) % d
+    y = rng.integers(0, K, n)
+    topic = rng.random((n, length)) < 0.3
+    words[topic] = (y[:, None] * (d // K) + rng.integers(0, d // K, (n, length)))[topic]
+    X = sp.csr_matrix((np.ones(n * length), words.ravel(), np.arange(0, n * length + 1, length)))
+    X.resize(n, d)
+    X.sum_duplicates()
+    X = sp.diags(1.0 / np.sqrt(X.multiply(X).sum(axis=1)).A1) @ X
+    return X.tocsr(), np.where(rng.random(n) < flipped, rng.integers(0, K, n), y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("flipped", [0.0, 0.3])
+def test_noisy_labels_of_texts_are_learnt_with_a_smaller_strength(flipped, K, dtype):
+    """C = 1 fits the noise: 5 points less on seeds like this one."""
+    X, y = texts(1500, flipped, K)
+    T, t = texts(2000, 0.0, K, seed=1)
+    model = osvm.LinearClassifier(random_state=0).fit(X.astype(dtype), y)
+    exact = [
+        osvm.LinearSVC(C=C, intercept_scaling=1.0, tol=1e-5).fit(X, y).coef_
+        for C in ((0.3, 0.1) if flipped else (1.0,))
+    ]
+    assert model.coef_.shape == exact[0].shape
+    assert min(np.abs(model.coef_ - coef).max() for coef in exact) < 0.03
+    plain = osvm.LinearSVC(C=1.0, intercept_scaling=1.0).fit(X, y)
+    assert model.score(T, t) >= plain.score(T, t) + (0.02 if flipped else -1e-3)
+
+
+def test_a_weight_of_two_counts_twice_among_rows_left_out():
+    """Clean rows of weight 0 do not hide that the others are noisy."""
+    X, y = texts(1500, 0.3)
+    clean, sure = texts(1500, 0.0, seed=2)
+    weight = np.repeat([1.0, 0.0], 1500)
+    both = sp.vstack([X, clean]).tocsr()
+    model = osvm.LinearClassifier(random_state=0).fit(both, np.append(y, sure), weight)
+    C1 = osvm.LinearSVC(C=1.0, intercept_scaling=1.0).fit(X, y)
+    assert np.linalg.norm(model.coef_) < 0.7 * np.linalg.norm(C1.coef_)
+
+
+def test_columns_that_no_row_stores_have_no_weight():
+    X, y = texts(600, 0.1)
+    wide = sp.csr_matrix((X.data, 3 * X.indices + 5, X.indptr), (600, 10**6))
+    model, same = (osvm.LinearClassifier(random_state=0).fit(Z, y) for Z in (wide, X))
+    np.testing.assert_allclose(model.coef_[:, 5 : 5 + 3 * 400 : 3], same.coef_, atol=1e-5)
+    assert np.count_nonzero(model.coef_) <= 400
