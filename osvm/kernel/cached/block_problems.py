@@ -14,6 +14,7 @@ __all__ = ["most_passes", "solve_sets"]
 
 Array = NDArray[np.float64]
 MANY_ROWS = 6000  # from here on, columns cost more than the steps inside a working set
+LONG_ROWS = 512  # numbers; the same from a thousand rows on
 
 
 def most_passes(n: int) -> int:
@@ -43,6 +44,8 @@ def solve_sets(
     n = columns.n
     if size is None:
         size = 64 if n < FEW_ROWS else 128
+        if columns.depth >= LONG_ROWS and n >= FEW_ROWS // 2:
+            size = 192
         if len(Y) == 1 and n >= MANY_ROWS and not columns.near:
             size = 256
     machines = [BlockSolver(columns, y, upper, target=target, bias=bias, size=size) for y in Y]

@@ -17,6 +17,7 @@ cdef class Columns:
     cdef readonly Py_ssize_t n_slots       # columns that the cache holds
     cdef readonly bint wide                # float64 columns
     cdef readonly bint near                # columns are cheap: rbf in few dimensions
+    cdef readonly Py_ssize_t depth         # numbers in a dense row, 0 of other rows
     cdef readonly object kernel
     cdef object rows                       # a FixedRows, or None for a Python function ...
     cdef object X                          # ... of these rows

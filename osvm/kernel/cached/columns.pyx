@@ -67,6 +67,7 @@ cdef class Columns:
         else:
             self.rows = FixedRows(self.kernel.spec(), X, dtype, order=order, near=True)
             self.near = self.rows.near
+            self.depth = X.shape[1] if isinstance(X, np.ndarray) else 0
         self.make_cache(cache_mb, -1 if max_columns is None else max_columns, offset)
         if self.rows is None:
             self.cache.column_fn = python_columns
@@ -203,6 +204,7 @@ def join_columns(Columns first, Columns second, *, double cache_mb):
         raise ValueError("columns of other kernels, types, offsets or features cannot be joined")
     cdef Columns self = Columns.__new__(Columns)
     self.kernel, self.wide, self.n = first.kernel, first.wide, first.n + second.n
+    self.depth = first.depth
     self.make_cache(cache_mb, -1, first.offset)
     self.joined = (first, second)
     self.halves.own = [&first.cache, &second.cache]
