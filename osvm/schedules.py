@@ -380,9 +380,9 @@ class Auto(Schedule):
 
     Numbers are learnt with normalized :class:`Adaptive` steps and the average of the last half
     to three quarters of the examples: neither the units of the features nor those of the
-    targets matter.  Of 501 to 20,000 sparse rows, less than five to a column, a tenth is left out
-    first: `fit` takes as many steps of conjugate gradients as err least on it, or where columns
-    have very different units as many passes, 5 to 50.
+    targets matter.  `fit` of 501 to 20,000 sparse rows takes as many steps of conjugate gradients
+    as err least on rows that are left out first; with less than five rows to a column, and
+    columns of very different units, as many passes, 5 to 50.
 
     Parameters
     ----------

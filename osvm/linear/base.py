@@ -30,10 +30,10 @@ from osvm.linear.constant import (
 )
 from osvm.linear.few_rows import (
     are_few,
+    have_few_rows,
     need_tries,
     solve_few,
-    solve_seldom,
-    stored_alike,
+    solve_numbers_by_steps,
     take_solution,
     tried_passes,
 )
@@ -249,13 +249,13 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         if centers and (moved := Scaling.around_zero(source, few, not numbers)) is not None:
             data = replace(data, X=scaled(source, moved, fresh=True))
             few = may_be_few and are_few(data.X, numbers)
-        seldom = numbers and may_be_few and isinstance(source, RowSource) and need_tries(source)
-        seldom = seldom and stored_alike(source)
-        if not (few or seldom):
+        by_steps = numbers and may_be_few and isinstance(source, RowSource) and need_tries(source)
+        if not (few or by_steps):
             return centers, data, None
         seed = int(rng.integers(2**31))
-        if seldom:
-            return centers, data, solve_seldom(data, shape[1], plan.fit_intercept, seed)
+        if by_steps:
+            solution = solve_numbers_by_steps(data, shape[1], plan.fit_intercept, seed)
+            return centers, data, solution
         return centers, data, solve_few(data, shape, plan.fit_intercept, numbers, seed)
 
     @staticmethod
@@ -263,7 +263,8 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         data: Examples, plan: Plan, shape: tuple[int, Any], n_epochs: int, rng: Any
     ) -> int:
         """Passes over numbers, found by trial where rows are few beside their columns."""
-        if plan.loss.name != Squared.name or not need_tries(data.X):
+        few = need_tries(data.X) and have_few_rows(data.X)
+        if plan.loss.name != Squared.name or not few:
             return n_epochs
         learner = plan.learner(data.X.n_features, *shape)
         _begin_sizes(learner, plan, data.X)

@@ -19,14 +19,17 @@ rows and answer for others with noise.  Ridge regression on standardized columns
 much it shrinks is what errs least on each row when it is left out, and a constant is among the
 choices.  Allen (1974) has the errors of all rows from one solution.
 
-More sparse rows than that, with as many columns, are solved by conjugate gradients, which stop
-where a tenth of the rows errs least that is left out first: the noise of the targets decides how
-much of them is worth learning, and none at all is among the choices (Hanke 1995).  Where columns
-have very different units, passes learn, as many as suit that tenth.
+More sparse rows, up to some thousand, are solved by conjugate gradients, which stop where three
+tenths of the rows, each left out first, err least: the noise of the targets decides how much of
+them is worth learning, and none at all is among the choices (Hanke 1995).  With five rows to a
+column and more, columns are brought to one size first, and passes would stop short of the
+solution.  With fewer rows the sizes of columns that come seldom are known by chance only; where
+columns have very different units passes learn then, as many as suit a tenth that is left out.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -48,10 +51,10 @@ from osvm.schedules import MOST_COST, Constant
 
 __all__ = [
     "are_few",
+    "have_few_rows",
     "need_tries",
     "solve_few",
-    "solve_seldom",
-    "stored_alike",
+    "solve_numbers_by_steps",
     "suit_one_step",
     "take_solution",
     "tried_passes",
@@ -75,17 +78,19 @@ MOST_TRIED_ROWS = 20_000  # to find how many passes are worth it: one of these,
 _PASSES, _LEFT_OUT = (5, 10, 20, 50), 10  # by one row in so many,
 _WORTH = 0.98  # whose error more passes must lower to this, to be worth their time
 _LIKE_UNITS = 10.0  # times the middle column's size, of stored values
-_MOST_STEPS, _PATIENCE, _AS_GOOD = 60, 4, 0.99  # of conjugate gradients
+_MOST_STEPS, _PATIENCE, _AS_GOOD = 60, 4, 0.99  # of conjugate gradients,
+_JUDGING = 3  # judged by so many tenths of the rows
 _VISITS = 2000  # from which the sigmoids of `probability` are learnt
 
 
 def are_few(X: Any, numbers: bool = False) -> bool:
     """Whether these rows are few, and columns (or norms) alike; `numbers`: few beside columns."""
-    if X.n_rows > MOST_ROWS:
-        return not numbers and X.n_rows <= MOST_UNIT_ROWS and _have_one_norm(X, UNIT)
     if numbers:
         small = X.n_rows * X.n_features <= MOST_NUMBERS
-        return small and 1 < X.n_rows < ROWS_PER_COLUMN * X.n_features
+        small = small and (X.n_rows <= MOST_ROWS or not X.sparse)
+        return small and X.n_rows > 1 and have_few_rows(X)
+    if X.n_rows > MOST_ROWS:
+        return X.n_rows <= MOST_UNIT_ROWS and _have_one_norm(X, UNIT)
     X = _rows(X)
     if largest_magnitude(X) > LARGEST:
         return False
@@ -148,8 +153,7 @@ def left_out_ridge(
     root = np.sqrt(weight)[:, None]
     Z *= root / size
     rest = root[:, 0] * (y - mean)
-    values, U = np.linalg.eigh(Z @ Z.T)
-    values = np.maximum(values, 0.0)
+    values, U = _directions(Z)
     in_offset = weight if offset else 0.0 * weight
     along, squares = U.T @ rest, np.square(U)
     errors, solutions = [np.square(rest / (1.0 - in_offset))], [np.zeros(len(X))]
@@ -162,6 +166,16 @@ def left_out_ridge(
     worse = more.sum(axis=1) - (np.sqrt(len(X)) * more.std(axis=1) if seldom else 0.0)
     w = (U @ solutions[int((worse <= 0.0).argmax())]) @ Z / size
     return w, mean - float(center @ w)
+
+
+def _directions(Z: Array) -> tuple[Array, Array]:
+    """Eigenvalues of Z Z' and their vectors; with more rows than columns without the zeros."""
+    if len(Z) <= Z.shape[1]:
+        values, U = np.linalg.eigh(Z @ Z.T)
+        return np.maximum(values, 0.0), U
+    values, V = np.linalg.eigh(Z.T @ Z)
+    large = values > 1e-13 * values[-1]  # others are rounding, which no shrinkage lets pass
+    return values[large], Z @ V[:, large] / np.sqrt(values[large])
 
 
 def _solve_numbers(data: Any, dtype: Any, offset: bool) -> tuple[Array, Array] | None:
@@ -310,12 +324,22 @@ def rare_weights(solver: Any, X: Any, targets: Array, weight: Array | None) -> A
     return np.where(rare, cost * weight, weight) if not found[rare].all() else None
 
 
-def stored_alike(X: Any) -> bool:
+def _stored_sizes(values: Array, columns: Array, n_features: int) -> Array:
+    """Root mean squares of the stored values of each column; 0 of the others."""
+    counts = np.bincount(columns, minlength=n_features)
+    squares = np.bincount(columns, weights=np.square(values), minlength=n_features)
+    return np.sqrt(squares / np.maximum(counts, 1))
+
+
+def _in_own_unit(values: Array) -> tuple[Array, float]:
+    """Values divided by the largest of them, whose squares would be lost otherwise; and it."""
+    largest = float(np.abs(values).max(initial=0.0)) or 1.0
+    return values / largest, largest
+
+
+def _are_alike(sizes: Array) -> bool:
     """Whether nine of ten columns have stored values of like size."""
-    values, columns, _ = X.stored()
-    counts = np.bincount(columns, minlength=X.n_features)
-    squares = np.bincount(columns, weights=np.square(values), minlength=X.n_features)
-    sizes = np.sqrt(squares[squares > 0.0] / counts[squares > 0.0])
+    sizes = sizes[sizes > 0.0]
     if not len(sizes):
         return False
     small, middle, large = np.quantile(sizes, [0.05, 0.5, 0.95])
@@ -346,29 +370,59 @@ def gradient_steps(X: Any, y: Array, weight: Array, offset: bool) -> Iterator[tu
         along = gradient + square / before * along
 
 
-def solve_seldom(data: Any, dtype: Any, offset: bool, seed: int) -> tuple[Array, Array] | None:
-    """Weights and offset of sparse numbers after the steps that rows left out ask for."""
-    n = data.X.n_rows
-    values, columns, ends = data.X.stored()
-    X = sp.csr_matrix((values, columns, ends), (n, data.X.n_features))
-    y, weight = data.targets, np.ones(n) if data.weight is None else data.weight
-    left_out, kept = np.split(np.random.default_rng(seed).permutation(n), [n // _LEFT_OUT])
-    A, B, errors = X[kept], X[left_out], []
+def _left_out_errors(
+    X: Any, y: Array, weight: Array, offset: bool, left_out: Array
+) -> Iterator[float]:
+    """Squared errors on some rows after 0, 1, 2, ... steps on the others."""
+    kept = np.delete(np.arange(len(y)), left_out)
+    rows, targets, weights = X[left_out], y[left_out], weight[left_out]
+    for w, b in gradient_steps(X[kept], y[kept], weight[kept], offset):
+        yield float(weights @ np.square(rows @ w + b - targets))
+
+
+def solve_numbers_by_steps(
+    data: Any, dtype: Any, offset: bool, seed: int
+) -> tuple[Array, Array] | None:
+    """Weights and offset of sparse numbers after the steps that rows left out ask for.
+
+    None where rows are few and columns have very different units.
+    """
+    rows = _rows(data.X)
+    n = rows.n_rows
+    values, columns, ends = rows.stored()
+    values, unit = _in_own_unit(values)
+    sizes, as_good = _stored_sizes(values, columns, rows.n_features), _AS_GOOD
+    if not have_few_rows(data.X):
+        sizes[~(sizes > 0.0)], as_good = 1.0, 1.0
+        values /= sizes[columns]
+    elif _are_alike(sizes):
+        sizes = np.ones(1)
+    else:
+        return None
+    X = sp.csr_matrix((values, columns, ends), (n, rows.n_features))
+    y, spread = _in_own_unit(data.targets)
+    weight = np.ones(n) if data.weight is None else data.weight
+    parts = np.array_split(np.random.default_rng(seed).permutation(n), _LEFT_OUT)[:_JUDGING]
+    errors: list[float] = []
     with np.errstate(over="ignore", invalid="ignore"):
-        for w, b in gradient_steps(A, y[kept], weight[kept], offset):
-            off = np.square(B @ w + b - y[left_out])
-            errors.append(float(np.average(off, weights=weight[left_out])))
+        for error in zip(*(_left_out_errors(X, y, weight, offset, part) for part in parts)):
+            errors.append(float(np.sum(error)))
             if len(errors) > _PATIENCE and min(errors[-_PATIENCE:]) > min(errors):
                 break
-        steps = int((np.array(errors) <= min(errors) / _AS_GOOD).argmax())
-        w, b = next(islice(gradient_steps(X, y, weight, offset), steps, None), (w, b))
-    return _fitting(w, b, dtype)
+        steps = int((np.array(errors) <= min(errors) / as_good).argmax())
+        [(w, b)] = deque(islice(gradient_steps(X, y, weight, offset), steps + 1), maxlen=1)
+        w = w / sizes * (spread / unit)
+    return _fitting(w, spread * b, dtype)
+
+
+def have_few_rows(X: Any) -> bool:
+    """Whether rows are so few beside their columns that passes may fit the noise."""
+    return bool(X.n_rows < ROWS_PER_COLUMN * X.n_features)
 
 
 def need_tries(X: Any) -> bool:
-    """Whether sparse rows are so few beside their columns that passes may fit the noise."""
-    few = X.n_rows < ROWS_PER_COLUMN * X.n_features
-    return X.sparse and few and MOST_ROWS < X.n_rows <= MOST_TRIED_ROWS
+    """Whether sparse rows of numbers are not too many for a part that is left out first."""
+    return X.sparse and MOST_ROWS < X.n_rows <= MOST_TRIED_ROWS
 
 
 def tried_passes(learner: Any, data: Any, seed: int) -> int:

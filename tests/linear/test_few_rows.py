@@ -224,6 +224,53 @@ def test_columns_that_come_a_few_times_are_not_worse_than_a_constant(informative
         assert model.score(X[3000:], y[3000:]) > 0.0
 
 
+def sparse_numbers(kind, n, d, density, noise):
+    """Rows, standardized by their columns' deviations alone, and targets; a third is for tests."""
+    rng = np.random.default_rng(0)
+    X = sp.random(3 * n // 2, d, density, format="csr", random_state=0)
+    if kind == "binary":
+        X.data[:] = 1.0
+    Z = X @ sp.diags(1.0 / np.sqrt(X.power(2).mean(axis=0).A1 + 1e-300))
+    if kind == "units":
+        X = X @ sp.diags(10.0 ** rng.uniform(-3, 3, d))
+    y = Z @ rng.normal(size=d)
+    y = y / y.std() + noise * rng.normal(size=len(y))
+    return X.tocsr(), Z, y + 5.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "d", "density", "noise"),
+    [
+        ("units", 10_000, 1500, 0.003, 0.3),  # one pass after another: R2 .39
+        ("binary", 2500, 450, 0.02, 3.0),  # -.11
+        ("binary", 3000, 40, 0.1, 1.0),
+    ],
+)
+def test_sparse_rows_many_times_as_many_as_columns(kind, n, d, density, noise):
+    X, Z, y = sparse_numbers(kind, n, d, density, noise)
+    model = osvm.LinearRegressor(random_state=0).fit(X[:n], y[:n])
+    center = Z[:n].mean(axis=0).A1
+    A = Z[:n].toarray() - center
+    w = np.linalg.solve(A.T @ A + np.eye(d), A.T @ (y[:n] - y[:n].mean()))
+    r2 = 1.0 - np.square(Z[n:] @ w - center @ w + y[:n].mean() - y[n:]).mean() / y[n:].var()
+    assert model.score(X[n:], y[n:]) > max(r2, 0.0) - 0.01
+    assert model.n_iter_ == 1
+
+
+@pytest.mark.parametrize("d", [80, 600])
+def test_units_of_sparse_rows_do_not_matter(d):
+    X = sp.random(600, d, 0.1, format="csr", random_state=0)
+    y = X @ np.random.default_rng(0).normal(size=d)
+    plain = osvm.LinearRegressor(random_state=0).fit(X, y)
+    bound = {"rtol": 1e-6, "atol": 1e-6}
+    for unit in (1e-90, 1e90):  # squares of 1e180 were not a number, and no one said so
+        other = osvm.LinearRegressor(random_state=0).fit(X * unit, y)
+        np.testing.assert_allclose(other.predict(X * unit), plain.predict(X), **bound)
+    for unit in (1e-20, 1e20):
+        other = osvm.LinearRegressor(random_state=0).fit(X, y * unit)
+        np.testing.assert_allclose(other.predict(X) / unit, plain.predict(X), **bound)
+
+
 @pytest.mark.parametrize("offset", [True, False])
 def test_conjugate_gradients_end_at_least_squares(offset):
     rng = np.random.default_rng(0)
