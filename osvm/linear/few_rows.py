@@ -156,7 +156,7 @@ def left_out_ridge(
     values, U = _directions(Z)
     in_offset = weight if offset else 0.0 * weight
     along, squares = U.T @ rest, np.square(U)
-    errors, solutions = [np.square(rest / (1.0 - in_offset))], [np.zeros(len(X))]
+    errors, solutions = [np.square(rest / (1.0 - in_offset))], [np.zeros(len(values))]
     for shrinkage in _SHRINKAGES[::-1] * X.shape[1] / len(X):
         kept = values / (values + shrinkage)
         own = np.minimum(squares @ kept + in_offset, 1.0 - 1e-12)

@@ -117,6 +117,17 @@ def test_units_do_not_matter(unit):
     np.testing.assert_allclose(other.predict(X * unit), plain.predict(X), rtol=1e-6, atol=1e-6)
 
 
+def test_more_rows_than_columns_and_nothing_to_learn():
+    """The constant is the best answer: there are fewer directions than rows."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 16)).repeat(2, axis=0), np.arange(60) % 2 * 2.0 - 1.0
+    w, b = left_out_ridge(X, y, np.ones(60), True)
+    np.testing.assert_array_equal(w, np.zeros(16))
+    assert b == pytest.approx(0.0, abs=1e-12)
+    with pytest.warns(osvm.exceptions.ConvergenceWarning, match="no better"):
+        osvm.LinearRegressor(random_state=0).fit(X, y)
+
+
 def test_epochs_ask_for_passes():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 60))
