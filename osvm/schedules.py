@@ -10,6 +10,9 @@ Invariants
 - t starts at 1.
 - A parameter left at None is taken from the estimator (`reg`, `C`, `eta0`, and the `t0`
   that it finds from the data); one that is set here wins.
+- `capped` is for kernel learners: no step goes beyond the example, that is past the point where
+  its loss would be 0 were it straight (for the hinge loss the margin).  None: with a polynomial
+  kernel, whose k(x, x) differs from row to row.
 
 To add a schedule, see the documentation's page on extending.
 """
@@ -53,7 +56,7 @@ class Schedule(Part):
     #: Whether every step has about the size eta0, which must then not exceed 1/reg.
     keeps_eta0: ClassVar[bool] = False
     # Parameters that `_compiled` does not take as they are.
-    _beside: ClassVar[tuple[str, ...]] = ()
+    _beside: ClassVar[tuple[str, ...]] = ("capped",)
 
     def spec(
         self,
@@ -83,7 +86,7 @@ class Schedule(Part):
 
     def _compiled(self, values: dict[str, Any], reg: float | None) -> StepSpec:
         """The compiled form of these parameters, none of which is None."""
-        return StepSpec(self.kind, **values)
+        return StepSpec(self.kind, flags=_CAPPED * bool(getattr(self, "capped", False)), **values)
 
     def value(self, t: ArrayLike, **context: float | None) -> Any:
         """The step size at each t, in float64; `context` as for `spec`."""
@@ -97,6 +100,8 @@ class Schedule(Part):
             value = getattr(self, field.name)
             if value is not None and field.name in _BOUNDS:
                 self._check(field.name, value)
+        if getattr(self, "capped", None) is not None:
+            check_flag(self.name, "capped", self.capped)  # type: ignore[attr-defined]
 
     def _check(self, name: str, value: Any) -> None:
         """Raise unless the parameter is within its bounds."""
@@ -106,6 +111,7 @@ class Schedule(Part):
 
 
 # What each parameter may be.
+_CAPPED = 16  # STEP_CAPPED of the header
 _BOUNDS: dict[str, dict[str, float]] = {
     "reg": {"above": 0.0},
     "C": {"above": 0.0},
@@ -137,6 +143,7 @@ class InverseTime(Schedule):
     name: ClassVar[str] = "inverse_time"
     kind: ClassVar[int] = 0
     reg: float | None = None
+    capped: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +154,7 @@ class Bottou(Schedule):
     kind: ClassVar[int] = 1
     reg: float | None = None
     t0: float | None = None
+    capped: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +172,7 @@ class InverseSqrt(Schedule):
     kind: ClassVar[int] = 2
     eta0: float | None = None
     tau: float = 1.0
+    capped: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -190,9 +199,10 @@ class Constant(Schedule):
     name: ClassVar[str] = "constant"
     kind: ClassVar[int] = 4
     keeps_eta0: ClassVar[bool] = True
-    _beside: ClassVar[tuple[str, ...]] = ("lazy",)
+    _beside: ClassVar[tuple[str, ...]] = ("lazy", "capped")
     eta0: float | None = None
     lazy: bool = False
+    capped: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

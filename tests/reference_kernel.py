@@ -143,6 +143,7 @@ class Reference:
     epsilon_eta0: float = 1.0
     budget: float = np.inf
     victim: object = None  # (alpha, gram, kappa) -> index; None: the oldest
+    capped: bool = False  # steps of min(eta, loss / (|xi|^2 k(x, x)))
     join: object = None  # (na, ns, inner, k) -> (loss, h) of a merge, or None to project only
     rows: list = field(default_factory=list)
 
@@ -196,6 +197,12 @@ class Reference:
             self.eta_b[:] = self.eta
             self.eta_eps = self.eta
         eta, lam = self.eta, self.decay
+        tau = eta
+        if self.capped and np.any(xi != 0):
+            size = self.kernel(x[None], x[None])[0, 0] * (xi @ self.kappa @ xi)
+            tau = min(eta, value / (size + self.offset * (xi @ xi)))
+            self.eta_b[:] = tau
+        self.tau = tau
         chi = rho @ z  # (46), (47)
         # (37): z <- lam z - eta (g + lam H z), H z = reg z + chi k(x, .)
         dec = 1 - eta * self.reg
@@ -205,7 +212,7 @@ class Reference:
             self.rows.append(np.array(x, dtype=float))
             k = self.kernel(np.array(self.rows), x[None])
             self.gram = np.block([[self.gram, k[:-1]], [k.T]])
-            self.alpha = np.vstack([self.alpha, -eta * xi])
+            self.alpha = np.vstack([self.alpha, -tau * xi])
             self.beta = np.vstack([self.beta, -eta * (xi + lam * chi)])
             if len(self.rows) > self.budget:
                 self.evict()

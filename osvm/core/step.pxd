@@ -35,6 +35,9 @@ cdef enum StepAdaptiveFlag:
     STEP_ADAPTIVE_TAIL = 4           # an average is that of the last half to three quarters
     STEP_ADAPTIVE_EXPLICIT = 8       # steps as long as the rates make them, beyond the example too
 
+cdef enum StepFlag:
+    STEP_CAPPED = 16        # the loop takes no step beyond the example: see step_cap
+
 
 cdef inline void step_init(Step *step, int kind, double eta0) noexcept nogil:
     """A step of this kind: eta0 as given, no cap, every other number 0."""
@@ -80,6 +83,15 @@ cdef inline double step_smd_factor(double mu, double gv) noexcept nogil:
     """max(1/2, 1 - mu gv), the factor of (36); also for one coordinate."""
     cdef double factor = 1.0 - mu * gv
     return 0.5 if factor < 0.5 else factor
+
+
+cdef inline double step_cap(double eta, double loss, double sq_step) noexcept nogil:
+    """eta, or the step at which the loss would be 0 were it straight, if that is less.
+
+    `sq_step` is xi**2 k(x, x): by so much the score moves in a step of 1, times xi.  For the hinge
+    loss this is the step to the margin (the implicit one, PA-I); for others Polyak's.
+    """
+    return loss / sq_step if eta * sq_step > loss else eta
 
 
 cdef inline double step_clip(const Step *step, double eta) noexcept nogil:

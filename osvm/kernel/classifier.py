@@ -66,7 +66,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         "inverse_sqrt", "inverse_time", "kecman", "constant", or an object of
         :mod:`osvm.schedules` with parameters of its own, e.g.
         ``schedules.SMD(mu=0.05, decay=0.9)``.  Every step size is capped at ``1/reg``: beyond
-        it, shrinking would flip the sign of f.
+        it, shrinking would flip the sign of f.  With a polynomial kernel no step but SMD's goes
+        beyond the example, unless the object says ``capped=False``.
     eta0 : float, optional
         The first step size, of schedules that have one; by default 1 with "bottou", else 0.1.
     nu : float or NuTrick, optional

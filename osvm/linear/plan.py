@@ -329,6 +329,11 @@ def is_chosen(plan: Plan) -> bool:
 def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan | None) -> Schedule:
     """The schedule of the model; `Bottou` where `Auto` does not go with what is asked for."""
     schedule = schedules.get(model.schedule)
+    if getattr(schedule, "capped", None):
+        raise ValueError(
+            f"{schedule.name}: capped is for kernel estimators; linear ones have "
+            "schedule='adaptive', whose steps do not go beyond the example either"
+        )
     if isinstance(model.scale, str) and model.scale == "running":
         if isinstance(schedule, Auto):
             return NUMBERS if model._error_kind == "absolute" else RUNNING

@@ -26,6 +26,7 @@ def norma(
     fit_intercept: bool = False,
     epochs: int = 1,
     shuffle: bool = False,
+    capped: bool = False,
     **options: Any,
 ) -> KernelClassifier:
     """NORMA, the online SVM with a step size that decays.
@@ -41,6 +42,9 @@ def norma(
     eta0, tau : float
     kernel, gamma, budget, loss, nu, fit_intercept, epochs, shuffle
         As for `KernelClassifier`.
+    capped : bool, default False
+        Steps of ``min(eta, (1 - y f(x)) / k(x, x))``, not in the source: rows with a large
+        k(x, x), as polynomial kernels have them, do not throw f about.
     **options
         Further parameters of `KernelClassifier`.
 
@@ -56,7 +60,7 @@ def norma(
     return KernelClassifier(
         loss=loss,
         reg=reg,
-        schedule=schedules.InverseSqrt(tau=tau),
+        schedule=schedules.InverseSqrt(tau=tau, capped=capped),
         eta0=eta0,
         kernel=kernel,
         gamma=gamma,

@@ -177,6 +177,33 @@ def test_svmd_follows_the_reference(case):
         assert_same(machine, reference, X)
 
 
+@pytest.mark.parametrize("offset", [False, True])
+@pytest.mark.parametrize("case", LOSSES, ids=IDS)
+def test_capped_steps_follow_the_reference(case, offset):
+    """min(eta, loss / (|xi|^2 k(x, x))); k(x, x) differs from row to row."""
+    _, loss, reference_loss, outputs, task = case
+    X, y = make_data(outputs, task)
+    kernel, reference_kernel = kernels.Polynomial(0.2, 1.0, 2), ref.polynomial(0.2, 1.0, 2)
+    kappa = KAPPA if outputs > 1 else None
+    schedule = schedules.InverseSqrt(1.0, 10.0, capped=True)
+    reference = ref.Reference(
+        reference_loss, reference_kernel, 0.05, outputs, kappa, schedule=schedule, offset=offset,
+        budget=20, capped=True,
+    )  # fmt: skip
+    steps = []
+    for x, label in zip(X, label_for(task, outputs, y), strict=True):
+        reference.step(x, label)
+        steps.append(reference.tau)
+    machine = make_machine(kernel, outputs, smd=False, budget=20, label_kernel=kappa)
+    start(machine, 1.0)
+    step = schedule.spec(reg=0.05)
+    history = run(machine, X, y, spec_of(loss), step, task, 0.05, 16, offset=offset)
+    np.testing.assert_allclose(history["eta"], steps, rtol=1e-10)
+    assert np.mean(history["eta"] < 0.9 * schedule(np.arange(1, N + 1))) > 0.02
+    reference.eta_eps = 1.0  # there is no nu-trick
+    assert_same(machine, reference, X)
+
+
 def test_nothing_depends_on_small_scales():
     """Steps that shrink f to nothing, and eta at its cap, where dec is exactly 0.
 

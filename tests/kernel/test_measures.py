@@ -178,6 +178,40 @@ def test_columns_of_other_units_are_named():
         osvm.KernelClassifier().fit(sp.csr_matrix(X * [1, 1, 1, 1, 1e4]), y)  # text has such
 
 
+@pytest.mark.parametrize("kernel", ["linear", "polynomial", "sigmoid"])
+def test_columns_of_other_units_are_named_for_every_kernel_of_products(kernel):
+    X, y = make_rare(300)
+    X[:, 2] *= 1e4
+    with pytest.warns(ConvergenceWarning, match="deviation of column 2 "):
+        osvm.KernelClassifier(kernel=kernel, eta0=1e-3).fit(X, y)
+
+
+def test_a_fit_no_better_than_a_constant_is_named():
+    """The sigmoid kernel saturates far from the origin; 4 % of three classes, without a word."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 10)) + 30.0
+    y = (X[:, 0] > 30.0).astype(int) + (X[:, 1] > 31.0)
+    message = "no better on its training rows than a constant"
+    with pytest.warns(ConvergenceWarning, match=message):
+        model = osvm.KernelClassifier(kernel="sigmoid", gamma=1.0, random_state=0).fit(X, y)
+    assert model.score(X, y) <= np.bincount(y).max() / len(y)
+    with pytest.warns(ConvergenceWarning, match=message):
+        osvm.KernelRegressor(kernel="sigmoid", gamma=1.0, random_state=0).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5])
+def test_a_fit_that_finds_a_class_is_not_named(share):
+    """Nor one that errs more often than a constant, because it looks for a rare class."""
+    rng = np.random.default_rng(1)
+    y = rng.random(1500) < share
+    X = rng.normal(size=(1500, 5)) + 1.2 * y[:, None]
+    weights = np.where(np.arange(1500) % 3, 0.0, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        osvm.KernelClassifier(random_state=0).fit(X, y)
+        osvm.KernelClassifier(random_state=0).fit(X, y, weights)
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
 def test_distances_lost_to_rounding_are_named(kind):
     X, y = make_rare(300)
@@ -202,8 +236,10 @@ def test_a_gamma_that_suits_is_not_named():
             board, color
         )  # far rows are unrelated, near ones not
         osvm.KernelClassifier(gamma=1e-7).partial_fit(X[:5], y[:5])  # too few to tell
-        osvm.KernelClassifier().fit(np.ones((40, 3)), np.arange(40) % 2)  # no gamma would help
         osvm.KernelClassifier(kernel="linear").fit(X, y)
+    with pytest.warns(ConvergenceWarning) as told:  # no gamma would help
+        osvm.KernelClassifier().fit(np.ones((40, 3)), np.arange(40) % 2)
+    assert ["no better" in str(warning.message) for warning in told] == [True]
 
 
 @pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sp.csr_matrix])

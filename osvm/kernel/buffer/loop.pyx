@@ -15,6 +15,7 @@ Invariants
   CLOSE of their size), the scores are summed anew, slot by slot from zero: values that are
   equal are then equal however the stream is cut into blocks, and the first label wins.
 - Nothing changes when a score is not finite: the loop stops before that example.
+- A capped step is shorter for the example alone: f shrinks by the schedule's step.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, exp, fabs
@@ -39,7 +40,9 @@ from osvm.core.loss cimport (
     LOSS_GRAPH_HINGE, loss_curvature_margin, loss_is_multi, loss_value_xi_margin,
 )
 from osvm.core.mloss cimport mloss_curvature_times, mloss_value_xi
-from osvm.core.step cimport STEP_SMD, step_smd_factor, step_clip, step_eta
+from osvm.core.step cimport (
+    STEP_CAPPED, STEP_SMD, step_cap, step_clip, step_eta, step_smd_factor,
+)
 from osvm.core.typedefs cimport Loss, Rows, Step
 
 cdef enum Status:
@@ -64,6 +67,7 @@ cdef struct Learner:
     const Step *step
     int task
     bint smd
+    bint capped
     bint offset
     bint aside              # the offset is for predictions alone: `fit` has set it for f
     bint nu_trick
@@ -214,7 +218,8 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     cdef double *bend = l.work + 5 * K  # xi + decay chi, then coefficients of beta
     cdef double *z_new = l.work + 6 * K
     cdef double *add = l.work + 7 * K
-    cdef double value, gv, eta, dec, fg, fz, pi, sq_f, pull, error, prediction = 0.0, old, y, rho
+    cdef double value, gv, eta, tau, dec, fg, fz, pi, sq_f
+    cdef double pull, error, prediction = 0.0, old, y, rho
     cdef double k_self = buf.tile.k_self[t]
     cdef double reg = l.reg, decay = l.decay, xi_f = 0.0, chi_f = 0.0, total
     cdef bint any_xi = False
@@ -271,6 +276,13 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         eta *= 1.0 if l.curved and y < 1.0 else y
     if not can_step_offset(l, K, xi, eta, pull):
         return NOT_FINITE
+    tau = eta
+    if l.capped and any_xi:
+        total = k_self * kappa_dot(buf.f.kappa, K, xi, xi)
+        if l.offset:
+            for k in range(K):
+                total += xi[k] * xi[k]
+        tau = step_cap(eta, value, total)
     if l.smd:
         # curvature (46), (47)
         if K == 1 and not loss_is_multi(l.loss):
@@ -304,7 +316,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         expansion_shrink(&buf.f, dec)
     if any_xi:
         for k in range(K):
-            add[k] = -eta * xi[k]
+            add[k] = -tau * xi[k]
             bend[k] = -eta * bend[k]
         if l.smd:
             status = expansion_trace_insert(&buf.f, t, add, bend)
@@ -318,7 +330,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
             if l.smd:
                 l.eta_b[k] *= step_smd_factor(l.mu, xi[k] * l.z_b[k])            # (54)
             else:
-                l.eta_b[k] = eta
+                l.eta_b[k] = tau
             l.b[k] -= l.eta_b[k] * xi[k]                                    # (53)
             l.z_b[k] = decay * l.z_b[k] - l.eta_b[k] * xi[k]                # (55)
     if l.nu_trick:
@@ -352,7 +364,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     l.errors += error
     l.loss_sum += value
     if l.h_eta != NULL:
-        l.h_eta[i] = eta
+        l.h_eta[i] = tau
         l.h_loss[i] = value
         l.h_error[i] = l.errors / l.t
         l.h_epsilon[i] = old if l.nu_trick else l.epsilon
@@ -477,6 +489,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     l.step = &step.step
     l.task = TASKS[task]
     l.smd = step.step.kind == STEP_SMD
+    l.capped = not l.smd and (step.step.flags & STEP_CAPPED) != 0
     if l.smd != buf.trace:
         raise ValueError("the machine was made for another kind of step size")
     l.offset, l.aside = offset, aside

@@ -28,6 +28,7 @@ __all__ = [
     "predict_codes",
     "sample_rows",
     "step_unit",
+    "warn_if_constant",
     "warn_rows",
     "warn_targets",
     "warn_tube",
@@ -39,6 +40,9 @@ UNEQUAL = 1000.0  # ratio of standard deviations of columns
 TOLD = 20  # targets that tell their spread
 SLOW = 50.0  # first steps to the standard deviation of the targets
 LOST = 0.1  # rounding of gamma times a squared distance
+RARE = 0.2  # share of the other classes below which one class is a fair answer to all rows
+SCORED = 256  # rows that tell whether a fit has learnt anything,
+CLEARLY, AT_ALL = 0.95, 0.999  # where errors on the way are not below so many times the constant's
 
 
 def measure_targets(batch: Batch, n_rows: int | None) -> tuple[float, float]:
@@ -176,14 +180,62 @@ def sample_rows(n: int, most: int) -> Array:
 
 
 def warn_rows(kernel: Kernel, X: Any) -> None:
-    """Warn where a Gaussian kernel cannot see what tells the rows of a sample apart."""
-    if kernel.name != "rbf" or X.shape[0] < 20:
+    """Warn where a kernel cannot see what tells the rows of a sample apart."""
+    if kernel.name not in ("rbf", "linear", "polynomial", "sigmoid") or X.shape[0] < 20:
         return
     rows = X[sample_rows(X.shape[0], 128)]
-    gamma = float(kernel.gamma)  # type: ignore[attr-defined]
-    problem = _unequal_columns(rows) or _lost_distances(gamma, rows) or _width(kernel, gamma, rows)
+    problem = _unequal_columns(rows)
+    if kernel.name == "rbf":
+        gamma = float(kernel.gamma)  # type: ignore[attr-defined]
+        problem = problem or _lost_distances(gamma, rows) or _width(kernel, gamma, rows)
     if problem:
         warnings.warn(problem, ConvergenceWarning, stacklevel=2)
+
+
+def warn_if_constant(state: Any, batch: Batch, on_the_way: float) -> None:
+    """Warn of a fit that answers no better than a constant, on some of its own rows.
+
+    Classes: neither in all nor in the mean over the classes, unless all but one are rare.
+    `on_the_way` are the errors of its last epoch, for each example; nothing is scored where
+    they settle it.
+    """
+    n = batch.source.n_rows
+    if batch.task == "novelty" or on_the_way < CLEARLY * _constant_error(batch):
+        return
+    some = batch.take(sample_rows(n, SCORED))
+    weights = np.ones(some.source.n_rows) if some.weights is None else some.weights
+    if not weights.any():
+        return
+    constant, scores = _constant_error(some), state.decision(some.source)
+    if some.labels is None:
+        found = float(np.average(np.abs(scores[:, 0] - some.targets), weights=weights))
+    else:
+        wrong = predict_codes(scores) != some.labels
+        mass = np.bincount(some.labels, weights)
+        missed = np.bincount(some.labels, weights * wrong)[mass > 0.0] / mass[mass > 0.0]
+        if missed.mean() < AT_ALL * (1.0 - 1.0 / len(missed)):
+            return
+        found = float(np.average(wrong, weights=weights))
+    is_fair = some.labels is not None and found == constant < RARE
+    if found < AT_ALL * constant or constant == 0.0 or is_fair:
+        return
+    warnings.warn(
+        f"the model is no better on its training rows than a constant answer (error {found:.3g}, "
+        f"of the constant {constant:.3g}): if the features say anything about the targets, scale "
+        "them, choose another kernel (the Gaussian suits most rows), or raise epochs",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+
+
+def _constant_error(batch: Batch) -> float:
+    """The mean error of the best constant answer; weighted rows count by their weight."""
+    if batch.labels is None:
+        assert batch.targets is not None
+        off = np.abs(batch.targets - np.median(batch.targets))
+        return float(np.average(off, weights=batch.weights))
+    mass = np.bincount(batch.labels, batch.weights)
+    return 1.0 - float(mass.max() / mass.sum())
 
 
 def _unequal_columns(rows: Any) -> str:

@@ -42,6 +42,7 @@ from osvm.kernel.buffer.measures import (
     measure_targets,
     sample_rows,
     step_unit,
+    warn_if_constant,
     warn_rows,
     warn_targets,
     warn_tube,
@@ -112,7 +113,7 @@ class BufferSolver:
             _check_square(batch.source)
         state = machine.state
         generator = machine.generator if shuffle else None
-        self._run_epochs(machine, plan, batch, epochs, generator, progress)
+        errors = self._run_epochs(machine, plan, batch, epochs, generator, progress)
         if plan.nu is not None and batch.task == "novelty":
             scores = state.decision(batch.source)[:, 0]
             state.epsilon = find_margin(scores, batch.weights, plan.nu.nu)
@@ -127,6 +128,7 @@ class BufferSolver:
             state.intercept[:] = offsets
         if progress is not None:
             progress.finish()
+        warn_if_constant(state, batch, errors / n)
         return machine
 
     def partial_fit(self, model: Any, batch: Batch, machine: Any) -> BufferMachine:
@@ -216,18 +218,21 @@ class BufferSolver:
         epochs: int,
         generator: np.random.Generator | None,
         progress: Any,
-    ) -> None:
-        """Passes over a training set, in a new order each with a generator."""
+    ) -> float:
+        """Passes over a training set, in a new order each with a generator; the last's errors."""
         n, state = batch.source.n_rows, machine.state
         state.begin_fit(n, machine.kernel.name == "precomputed")
         state.follow(None)
         _set_average(state, False)
         _set_average(state, plan.average)
+        errors = 0.0
         for _ in range(epochs):
+            errors = state.errors
             order = None if generator is None else generator.permutation(n).astype(np.intp)
             self._run(machine, plan, batch, order, 0, progress)
         _set_average(state, False)
         state.end_fit()
+        return float(state.errors - errors)
 
     def _run(
         self,
@@ -495,6 +500,9 @@ def _schedule(model: Any) -> schedules.Schedule:
         raise ValueError(f"schedule {schedule.name!r} is for linear models")
     if getattr(schedule, "lazy", False):
         raise ValueError("constant: lazy is for linear models; leave it at False")
+    if hasattr(schedule, "capped") and schedule.capped is None and model._task == "classify":
+        capped = model._kernel_part().name == "polynomial"
+        schedule = replace(schedule, capped=capped)  # type: ignore[call-arg]
     if getattr(schedule, "per_coordinate", False):
         raise ValueError("smd: per_coordinate is for linear models; a kernel machine has one eta")
     if getattr(schedule, "eta0_intercept", None) is not None and not model.fit_intercept:
