@@ -21,6 +21,7 @@ from osvm._input.targets import MOST_WEIGHT
 
 _NUMERIC = "biuf"
 ALIKE = 1000  # rows of one label, at the beginning of a stream, that are worth a warning
+CLOSELY = 4096  # rows whose neighbors are all compared
 SMALL = 8  # labels up to which a dictionary is quicker than numpy
 Codes = npt.NDArray[np.int32]
 
@@ -393,9 +394,9 @@ class LabelRuns:
 
     A stream that begins with a thousand rows of one label, from which nothing can be learnt, is
     warned of too, once; every row is looked at until another label comes.
-    Pairs of neighbors are counted, one in 128 rows and at least one a block, in the first
-    blocks and then in every eighth, so that it costs next to nothing.  Who learns single rows
-    counts pairs now and then (`osvm.linear.one_row`).
+    Pairs of neighbors are counted: all of the first 4,096 rows, which may be all there are; then
+    one in 128 rows and at least one a block, after 16 blocks in every eighth, so that it costs
+    next to nothing.  Who learns single rows counts pairs now and then (`osvm.linear.one_row`).
 
     Examples
     --------
@@ -409,14 +410,15 @@ class LabelRuns:
     ['the first 1000 rows', 'labels come in runs']
     """
 
-    __slots__ = ("alike", "blocks", "changes", "counts", "first", "n", "next_look")
+    __slots__ = ("alike", "blocks", "changes", "counts", "first", "n", "next_look", "rows")
 
     def __init__(self, silent: bool = False) -> None:
         # rows of the `first` label before any other; -1: enough, or another came
         self.alike = -1 if silent else 0
         self.first: Any = None
-        self.counts: dict[int, int] = {}
-        self.changes = self.n = self.blocks = 0
+        self.counts: dict[int, float] = {}
+        self.changes = self.n = 0.0
+        self.blocks = self.rows = 0
         self.next_look: float = math.inf if silent else 16.0
 
     def reorder(self, order: npt.NDArray[Any]) -> None:
@@ -430,9 +432,24 @@ class LabelRuns:
         if len(codes) == 1:
             return
         self.blocks += 1
-        if self.blocks > 16 and self.blocks % 8:
+        is_early = self.rows < CLOSELY
+        if self.blocks > 16 and self.blocks % 8 and not is_early:
             return
-        self.count(zip(codes[:-1:128].tolist(), codes[1::128].tolist()))
+        self.rows += len(codes)
+        if not is_early or len(codes) < 64:
+            step = 1 if is_early else 128
+            self.count(zip(codes[:-1:step].tolist(), codes[1::step].tolist()))
+        else:
+            before, after = codes[: CLOSELY - 1][:-1], codes[1 : CLOSELY - 1]
+            for code, times in enumerate(np.bincount(before).tolist()):
+                self.counts[code] = self.counts.get(code, 0) + times
+            self.changes += int(np.count_nonzero(before != after))
+            self.n += len(after)
+            self._judge()
+        if is_early and self.rows >= CLOSELY and self.next_look < math.inf:
+            # they go on as so many as one pair in 128 would have been
+            self.counts = {code: times / 128 for code, times in self.counts.items()}
+            self.changes, self.n, self.next_look = self.changes / 128, self.n / 128, 16.0
 
     def watch_one(self, code: int) -> bool:
         """The code of the next row; whether it is worth telling that of the one after."""
@@ -462,6 +479,9 @@ class LabelRuns:
             self.counts[code] = self.counts.get(code, 0) + 1
             self.changes += code != following
             self.n += 1
+        self._judge()
+
+    def _judge(self) -> None:
         if self.n < self.next_look:
             return
         expected = self.n - sum(count**2 for count in self.counts.values()) / self.n
@@ -469,9 +489,9 @@ class LabelRuns:
         if expected >= 12.0 and self.changes < 0.1 * expected - 0.2:
             self.next_look = math.inf
             warn(
-                f"labels come in runs: of {self.n} pairs of neighboring rows {self.changes} have "
-                f"different labels, where rows in random order have about {expected:.0f}. What is "
-                "learnt last will win: shuffle the rows (the command visits a plain file in "
+                f"labels come in runs: of {self.n:.0f} pairs of neighboring rows "
+                f"{self.changes:.0f} have different labels, where rows in random order have "
+                f"about {expected:.0f}. What is learnt last will win: shuffle the rows (the command visits a plain file in "
                 "random order, osvm.stream.BlockReader does so in Python)",
                 UserWarning,
             )
