@@ -491,7 +491,7 @@ class LabelRuns:
             warn(
                 f"labels come in runs: of {self.n:.0f} pairs of neighboring rows "
                 f"{self.changes:.0f} have different labels, where rows in random order have "
-                f"about {expected:.0f}. What is learnt last will win: shuffle the rows (the command visits a plain file in "
-                "random order, osvm.stream.BlockReader does so in Python)",
+                f"about {expected:.0f}. What is learnt last will win: shuffle the rows (the command "
+                "visits a plain file in random order, osvm.stream.BlockReader does so in Python)",
                 UserWarning,
             )
