@@ -490,8 +490,9 @@ class LabelRuns:
             self.next_look = math.inf
             warn(
                 f"labels come in runs: of {self.n:.0f} pairs of neighboring rows "
-                f"{self.changes:.0f} have different labels, where rows in random order have "
-                f"about {expected:.0f}. What is learnt last will win: shuffle the rows (the command "
-                "visits a plain file in random order, osvm.stream.BlockReader does so in Python)",
+                f"{self.changes:.0f} have different labels, where rows in random order "
+                f"have about {expected:.0f}. What is learnt last will win: shuffle the rows (the "
+                "command visits a plain file in random order, and so does "
+                "osvm.stream.BlockReader in Python)",
                 UserWarning,
             )
