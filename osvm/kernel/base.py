@@ -129,6 +129,13 @@ class KernelEstimator(OneExample, KernelBase):
             return np.array(self._machine.intercept)
 
     @property
+    def kernel_(self) -> kernels.Kernel:
+        """The kernel of the expansion, with numbers for its parameters."""
+        with self._lock:
+            self._check_fitted()
+            return self._machine.kernel
+
+    @property
     def gamma_(self) -> float:
         """The kernel's gamma, as given, read off the data or chosen."""
         with self._lock:

@@ -51,6 +51,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         streaming.  None is "scale", but with the kernel "rbf" `fit` of 60 rows or more learns
         some rows with "scale", with four times that, and with a quarter of it and `reg` 1e-3,
         and takes what makes the fewest errors on other rows; a `reg` or `C` given stays.
+        Where the plane of :class:`osvm.LinearClassifier` makes fewer errors there than the best
+        of these, `fit` takes that plane, of all rows, unless `reg`, `C`, `nu`, `eta0`,
+        `schedule`, `average`, `record`, `label_kernel` or another loss is asked for.  `kernel_`,
         `gamma_` and `reg_` tell what was taken.
     degree : int, default 3
     coef0 : float, default 0.0
@@ -86,7 +89,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         `fit`, `partial_fit` goes on with f and leaves the offset as it is, and so does
         `warm_start` with few rows.
     epochs : int, default 5
-        Passes over the data in `fit`.
+        Passes over the data in `fit`; a plane (see `gamma`) takes as many as it needs.
     shuffle : bool, default True
         Visit the rows in a new random order in each epoch of `fit`.
     random_state : int, Generator or RandomState, optional
@@ -115,9 +118,14 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     support_vectors_ : array or CSR matrix, oldest first
     dual_coef_ : array, shape (1, m) for two classes, else (K, m), with m support vectors
     intercept_ : array
+    kernel_ : Kernel
+        Of the expansion.  For a plane :class:`osvm.kernels.Polynomial` of degree 1, with a
+        support vector for each output and, but for `fit_intercept` True or False, one for its
+        offset.
     gamma_ : float
         Of the kernel, where it has one.
     reg_ : float
+        After a plane 0.01, for `partial_fit` to go on with.
     n_support_ : int
     t_ : int
         Examples seen.

@@ -31,8 +31,10 @@ class KernelRegressor(RegressorMixin, KernelEstimator):
     gamma : float, "scale", "auto" or None, default None
         None is "scale", but with the kernel "rbf" `fit` of 60 rows or more takes "scale" or 1/4,
         1/16, 1/64 or four times of it, whichever has learnt some rows with the smallest squared
-        errors on others, with `reg` 3e-4 and `eta0` 0.3 unless `reg` or `C` is given.  `gamma_`
-        and `reg_` tell what was taken.
+        errors on others, with `reg` 3e-4 and `eta0` 0.3 unless `reg` or `C` is given.  Where the
+        plane of :class:`osvm.LinearRegressor` errs less than the best of these, `fit` takes that
+        plane, unless `reg`, `C`, `eta0`, `schedule`, `record` or another loss is asked for.
+        `kernel_`, `gamma_` and `reg_` tell what was taken.
     reg, C, kernel, degree, coef0, budget, eviction, schedule, eta0, epochs, shuffle, \
 random_state, warm_start, verbose, record
         As for :class:`KernelClassifier`.
@@ -49,7 +51,7 @@ random_state, warm_start, verbose, record
 
     Attributes
     ----------
-    support_vectors_, dual_coef_, intercept_, gamma_, reg_, n_support_, t_, n_iter_
+    support_vectors_, dual_coef_, intercept_, kernel_, gamma_, reg_, n_support_, t_, n_iter_
         As for :class:`KernelClassifier`.
     history_ : dict of arrays
         With `record`; "error" is the running mean absolute error, "prediction" the

@@ -434,7 +434,7 @@ class _Run:
             centered=solver.fit_intercept and free,
         )
         limits = {
-            "penalty": 0.0 if free else 1.0 / o["bias_sq"],
+            "penalty": 1.0 / o["bias_sq"] if solver.fit_intercept and not free else 0.0,
             "tol": 0.5 * o["tol"],
             "max_steps": max_steps,
         }

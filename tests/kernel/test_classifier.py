@@ -462,7 +462,7 @@ def test_partial_fit_after_fit_leaves_the_offset_to_predictions(n_classes):
     model = osvm.KernelClassifier(budget=100, random_state=0, record=True).fit(X[:1000], y[:1000])
     offset = model.intercept_
     assert (offset != 0.0).any()
-    bare = osvm.KernelClassifier(budget=100, random_state=0).fit(X[:1000], y[:1000])
+    bare = osvm.KernelClassifier(budget=100, random_state=0, record=True).fit(X[:1000], y[:1000])
     bare._machine.state.intercept[:] = 0.0
     for some in (slice(1000, 1001), slice(1001, 1500)):
         before = model.predict(X[some][:1])  # of the last f or its mean

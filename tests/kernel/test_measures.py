@@ -92,10 +92,12 @@ def test_who_gets_an_offset():
         assert model.intercept_[0] == 0.0, options
     few = osvm.KernelClassifier(random_state=0).fit(X[:59], y[:59])
     assert few.intercept_[0] == 0.0
-    for budget in (201, None):
-        assert osvm.KernelClassifier(budget=budget, random_state=0).fit(X, y).intercept_.any()
+    for budget in (201, None):  # with average=True, a plane is not tried
+        model = osvm.KernelClassifier(budget=budget, average=True, random_state=0).fit(X, y)
+        assert model.intercept_.any()
     three = np.where(X[:, 4] > 1, "other", y)
-    assert osvm.KernelClassifier(budget=60, random_state=0).fit(X, three).intercept_.any()
+    model = osvm.KernelClassifier(budget=60, average=True, random_state=0).fit(X, three)
+    assert model.intercept_.any()
     for options in ({"loss": "softmax"}, {"fit_intercept": False}):
         model = osvm.KernelClassifier(budget=60, random_state=0, **options).fit(X, three)
         assert not model.intercept_.any(), options
@@ -171,7 +173,7 @@ def test_columns_of_other_units_are_named():
         names = (2, "[0134]") if ratio > 1 else ("[1234]", 0)
         message = "deviation of column {} .* that of column {} ".format(*names)
         with pytest.warns(ConvergenceWarning, match=message):
-            osvm.KernelClassifier().fit(far, y)
+            osvm.KernelClassifier(gamma="scale").fit(far, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         osvm.KernelClassifier().fit(np.hstack([X, np.full((300, 2), 3.0)]), y)  # constant ones
@@ -247,9 +249,10 @@ def test_the_offset_of_many_rows_is_read_off_a_sample(kind, monkeypatch):
     from osvm.kernel.buffer import solver
 
     X, y = make_rare(900)
-    model = osvm.KernelClassifier(budget=60, random_state=0).fit(kind(X), y)
+    options = {"budget": 60, "gamma": "scale", "random_state": 0}
+    model = osvm.KernelClassifier(**options).fit(kind(X), y)
     monkeypatch.setattr(solver, "OFFSET_ROWS", 450)
-    sampled = osvm.KernelClassifier(budget=60, random_state=0).fit(kind(X), y)
+    sampled = osvm.KernelClassifier(**options).fit(kind(X), y)
     assert sampled.intercept_[0] == pytest.approx(model.intercept_[0], abs=0.3)
     scores = sampled.decision_function(kind(X))[solver.sample_rows(900, 450)]
     expected = find_offset(

@@ -191,7 +191,7 @@ def test_a_plane_takes_a_wide_kernel_and_waves_a_narrow_one(unit, rows):
         scale = 1.0 / (X.shape[1] * X.var())
         X, X_test = rows(X), rows(X_test)
         loss = osvm.losses.EpsilonInsensitive(0.1 * unit)
-        model = osvm.KernelRegressor(loss, random_state=0).fit(X, unit * y)
+        model = osvm.KernelRegressor(loss, record=True, random_state=0).fit(X, unit * y)
         plain = osvm.KernelRegressor(loss, gamma="scale", random_state=0).fit(X, unit * y)
         assert (model.gamma_ < 0.3 * scale) if kind == "plane" else (model.gamma_ > 3.9 * scale)
         score, usual = (m.score(X_test, unit * y_test) for m in (model, plain))
@@ -203,7 +203,7 @@ def test_a_plane_takes_a_wide_kernel_and_waves_a_narrow_one(unit, rows):
 def test_the_width_chosen_is_that_given(loss, tmp_path):
     X, y = make_numbers(300, "plane")
     weight = np.random.default_rng(2).uniform(0.5, 2.0, 300)
-    model = osvm.KernelRegressor(loss, random_state=0).fit(X, y, weight)
+    model = osvm.KernelRegressor(loss, record=True, random_state=0).fit(X, y, weight)
     options = {"gamma": model.gamma_, "reg": 3e-4, "eta0": 0.3}
     given = osvm.KernelRegressor(loss, random_state=0, **options).fit(X, y, weight)
     np.testing.assert_allclose(model.dual_coef_, given.dual_coef_, rtol=1e-10)

@@ -128,6 +128,22 @@ def test_more_rows_than_columns_and_nothing_to_learn():
         osvm.LinearRegressor(random_state=0).fit(X, y)
 
 
+def test_few_rows_without_an_offset_are_solved():
+    """It raised ZeroDivisionError."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5))
+    y = X[:, 0] + 0.5 + rng.normal(size=200) > 0
+    sign = np.where(y, 1.0, -1.0)
+    model = osvm.LinearClassifier(fit_intercept=False, random_state=0).fit(X, y)
+
+    def objective(w):
+        return 0.5 * w @ w + np.square(np.maximum(0.0, 1.0 - sign * (X @ w))).sum()
+
+    best = minimize(objective, np.zeros(5), tol=1e-10).x
+    np.testing.assert_allclose(model.coef_[0], best, rtol=1e-3, atol=1e-4)
+    assert model.intercept_[0] == 0.0
+
+
 def test_epochs_ask_for_passes():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 60))

@@ -1,43 +1,39 @@
 """NORMA and SVMD on a bounded kernel expansion.
 
 Follows Vishwanathan, Schraudolph, Smola (JMLR 2006); the step is in
-`osvm/kernel/buffer/loop.pyx`.  This file turns an estimator's parameters into the parts that
-the loop takes, and keeps the expansion, its history and its generator together.
+`osvm/kernel/buffer/loop.pyx`.  This file makes machines, chooses their settings and runs the
+epochs of `fit` and the batches of a stream.
 """
 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from osvm import losses, schedules
+from osvm import losses
 from osvm._estimator.base import (
     LabelIndex,
     check_bool,
     check_choice,
     check_integer,
-    check_number,
     make_generator,
-    resolve_reg,
 )
 from osvm._estimator.progress import make_progress
 from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Schema
-from osvm._parts.compiled import LossSpec, StepSpec
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer import choice
-from osvm.kernel.buffer.label_kernel import find_taxonomy, label_kernel_of
+from osvm.kernel.buffer.label_kernel import label_kernel_of
 from osvm.kernel.buffer.loop import learn
 from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
 from osvm.kernel.buffer.measures import (
     TOLD,
     find_margin,
     find_offsets,
-    loss_slope,
     measure_share,
     measure_targets,
     sample_rows,
@@ -47,50 +43,21 @@ from osvm.kernel.buffer.measures import (
     warn_targets,
     warn_tube,
 )
+from osvm.kernel.buffer.plan import (
+    PARAMETERS,
+    Plan,
+    count_outputs,
+    find_budget,
+    resolve_plan,
+)
+from osvm.kernel.buffer.plane import can_be_plane, is_plane, learn_plane, plane_kernel
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
-from osvm.kernel.options import refuse_unread
 from osvm.kernels import Kernel
 from osvm.kernels import from_config as kernel_from_config
 
 Array = npt.NDArray[Any]
 OFFSET_ROWS = 5000  # that the offset is read off at most
 _SETTLING = ("bottou", "inverse_time")  # steps of 1/t
-_WITH_MARGIN = ("hinge", "multiclass_hinge", "graph_hinge", "novelty")
-
-
-@dataclass
-class _Plan:
-    """Parameters of an estimator, resolved."""
-
-    values: tuple[Any, ...]  # the parameters
-    loss_part: Any
-    multi: bool
-    nu: losses.NuTrick | None
-    reg: float
-    offset: bool
-    schedule: schedules.Schedule
-    step: StepSpec
-    loss: LossSpec
-    eta_intercept: float  # the first step size of the intercept
-    average: bool
-    set_offset: bool  # at the end of a fit
-    slope: float  # of the loss at most, 0 where it has the targets' unit
-    curved: bool  # small errors have less slope
-    label_kernel: Array | None = None
-
-    def reads_offset(self, budget: int, n_rows: int) -> bool:
-        """Whether off the rows of `fit`, which must not be fitted closely.
-
-        Most are outside of the buffer, or they are so many that each can move f but little (by
-        1/(reg n)) and that a trial on some of them has scores of another size.
-        """
-        return self.set_offset and (0 < 2 * budget <= n_rows or n_rows > choice.FEW)
-
-
-_NAMES = (
-    "loss", "reg", "C", "kernel", "gamma", "degree", "coef0", "budget", "eviction", "schedule",
-    "eta0", "nu", "fit_intercept", "taxonomy", "label_kernel", "record", "average",
-)  # fmt: skip
 
 
 class BufferSolver:
@@ -102,7 +69,7 @@ class BufferSolver:
         epochs = check_integer("epochs", model.epochs, 1)
         shuffle = check_bool("shuffle", model.shuffle)
         progress = make_progress(model.verbose, absolute=batch.task == "regress")
-        n = batch.source.n_rows
+        n, setting = batch.source.n_rows, choice.USUAL
         if machine is not None:
             plan, machine = self._plan_for(model, batch, copy_machine(machine))
             offsets: Array | float = machine.state.intercept.copy()
@@ -111,6 +78,15 @@ class BufferSolver:
             plan, machine = self._begin(model, batch, n, setting)
         if machine.kernel.name == "precomputed":
             _check_square(batch.source)
+        if setting == choice.PLANE:  # of the linear learner; `epochs` are for the others
+            options = {"random_state": model.random_state, "shuffle": shuffle}
+            if learn_plane(machine, batch, _plane_options(plan, model.verbose) | options):
+                machine.state.t = float(epochs * n)  # for the steps of a stream after it
+                _shift_plane(machine.state, plan, batch, offsets)
+                warn_if_constant(machine.state, batch, np.inf)
+                return machine
+            offsets = 0.0  # rows that were not in the trial are beyond its numbers
+            plan, machine = self._begin(model, batch, n)
         state = machine.state
         generator = machine.generator if shuffle else None
         errors = self._run_epochs(machine, plan, batch, epochs, generator, progress)
@@ -119,11 +95,8 @@ class BufferSolver:
             state.epsilon = find_margin(scores, batch.weights, plan.nu.nu)
             state.set_share(measure_share(scores, batch.weights, state.epsilon))
         elif plan.reads_offset(state.budget, n):
-            sample = batch if n <= OFFSET_ROWS else batch.take(sample_rows(n, OFFSET_ROWS))
             state.intercept[:] = 0.0
-            scores = state.decision(sample.source)
-            assert sample.labels is not None
-            state.intercept[:] = find_offsets(scores, sample.labels, sample.weights)
+            state.intercept[:] = _read_offsets(state, batch)
         elif plan.set_offset:
             state.intercept[:] = offsets
         if progress is not None:
@@ -181,7 +154,7 @@ class BufferSolver:
         if batch.task == "novelty" or kernel.name != "rbf" or n < choice.FEWEST:
             return usual, 0.0
         is_free = model.gamma is None and model.kernel == "rbf"
-        plan, budget = _resolve(model, batch, n), _budget(model)
+        plan, budget = resolve_plan(model, batch, n), find_budget(model)
         is_read = plan.reads_offset(budget, n)
         if not is_free and (is_read or not plan.set_offset):
             return usual, 0.0
@@ -194,12 +167,16 @@ class BufferSolver:
             for learnt, judged in trials.splits:
                 plan, machine = self._begin(model, learnt, n, setting, kernel)
                 generator = np.random.default_rng(0)
-                self._run_epochs(machine, plan, learnt, choice.EPOCHS, generator, None)
+                if setting != choice.PLANE:
+                    self._run_epochs(machine, plan, learnt, choice.EPOCHS, generator, None)
+                elif not learn_plane(machine, learnt, _plane_options(plan)):
+                    return np.full(trials.n_judged, np.inf)
                 scores.append(machine.state.decision(judged.source))
             if batch.task == "regress":
                 found[setting] = 0.0
                 return trials.judge_numbers(scores)
-            errors, found[setting] = trials.judge(scores, plan.set_offset, is_read)
+            always = is_read and setting != choice.PLANE  # the linear learner has an offset
+            errors, found[setting] = trials.judge(scores, plan.set_offset, always)
             return errors
 
         is_fixed = model.reg is not None or model.C is not None or model.nu is not None
@@ -207,13 +184,15 @@ class BufferSolver:
             errors_of(usual)
             return usual, found[usual]
         settings = [(w, None if is_fixed else reg) for w, reg in choice.SETTINGS[batch.task]]
-        best = choice.choose(settings, errors_of)
+        outputs = count_outputs(plan, batch)
+        is_rival = can_be_plane(model, plan.loss_part, outputs, budget)
+        best = choice.choose(settings, errors_of, choice.PLANE if is_rival else None)
         return best, found[best]
 
     def _run_epochs(
         self,
         machine: BufferMachine,
-        plan: _Plan,
+        plan: Plan,
         batch: Batch,
         epochs: int,
         generator: np.random.Generator | None,
@@ -237,7 +216,7 @@ class BufferSolver:
     def _run(
         self,
         machine: BufferMachine,
-        plan: _Plan,
+        plan: Plan,
         batch: Batch,
         order: Array | None,
         first_id: int,
@@ -285,14 +264,14 @@ class BufferSolver:
         n_rows: int | None,
         setting: choice.Setting = choice.USUAL,
         trial: Kernel | None = None,
-    ) -> tuple[_Plan, BufferMachine]:
+    ) -> tuple[Plan, BufferMachine]:
         """A new machine for these parameters and data; `trial` is the kernel of a trial."""
         middle, unit = measure_targets(batch, n_rows)
         width, reg = setting
         if reg is not None:
             reg /= step_unit(losses.get(getattr(model, "loss", "novelty")), unit)
-        plan = _resolve(model, batch, n_rows, reg, unit)
-        budget = _budget(model)
+        plan = resolve_plan(model, batch, n_rows, reg, unit)
+        budget = find_budget(model)
         eviction = check_choice("eviction", model.eviction, EVICTIONS)
         kernel = model._kernel_part()
         source = batch.source
@@ -304,17 +283,20 @@ class BufferSolver:
                 "hash the features to fewer columns"
             )
         kernel = trial or kernel.resolve(batch.X)
-        if width != 1.0:
+        if setting == choice.PLANE:
+            kernel = plane_kernel(kernel, plan.set_offset)
+        elif width != 1.0:
             kernel = replace(kernel, gamma=width * kernel.gamma)  # type: ignore[union-attr]
         if trial is None:
-            warn_rows(kernel, batch.X)
+            if setting != choice.PLANE:  # whose learner follows the size of each column
+                warn_rows(kernel, batch.X)
             if n_rows is not None:
                 warn_tube(plan.loss_part, unit, n_rows)
         state = KernelState(
             kernel.spec(source.n_features),
             source.n_features,
-            _count_outputs(plan, batch),
-            float64=batch.X.dtype != np.float32,
+            count_outputs(plan, batch),
+            float64=batch.X.dtype != np.float32 or setting == choice.PLANE,
             sparse=source.sparse,
             budget=budget,
             eviction=eviction,
@@ -338,20 +320,20 @@ class BufferSolver:
 
     def _plan_for(
         self, model: Any, batch: Batch, machine: BufferMachine
-    ) -> tuple[_Plan, BufferMachine]:
+    ) -> tuple[Plan, BufferMachine]:
         """The plan of a machine that exists, and the machine: a larger copy for new labels."""
         plan = machine._plan
         values = model.__dict__
         n_classes = 0 if batch.index is None else len(batch.index)
         if (
             plan is None
-            or not all(map(operator.is_, plan.values, map(values.get, _NAMES)))
+            or not all(map(operator.is_, plan.values, map(values.get, PARAMETERS)))
             or n_classes > max(machine.n_outputs, 2)
             or (plan.multi and n_classes != machine.n_outputs)
         ):
-            plan = _resolve(model, batch, batch.source.n_rows, machine.reg, machine.unit)
+            plan = resolve_plan(model, batch, batch.source.n_rows, machine.reg, machine.unit)
             _check_unchanged(model, plan, machine)
-            outputs = _count_outputs(plan, batch)
+            outputs = count_outputs(plan, batch)
             if outputs != machine.n_outputs:
                 machine = copy_machine(machine)
                 _grow(machine.state, outputs, plan)
@@ -386,76 +368,6 @@ class BufferSolver:
 # ------------------------------------------------------------------ parameters
 
 
-def _resolve(
-    model: Any, batch: Batch, n_rows: int | None, reg: float | None = None, unit: float = 1.0
-) -> _Plan:
-    """Check the parameters and make the parts.
-
-    `unit` is the spread of the targets: losses of bounded slope take steps of that size, so
-    that a model of targets in other units is the same model in other units.
-    """
-    part = losses.get(getattr(model, "loss", "novelty"))
-    if part.name in losses.names():
-        check_choice("loss", part.name, losses.for_tasks(model._loss_tasks))
-    schedule = _schedule(model)
-    nu = _nu_trick(model.nu, schedule)
-    # `reg` given here was read off the rows of `fit`, or chosen by them
-    is_read_off = model.C is not None or (model.gamma is None and model.reg is None)
-    if nu is not None:
-        if part.name not in _WITH_MARGIN:
-            raise ValueError(
-                f"nu needs a loss with a margin ({', '.join(_WITH_MARGIN)}), not {part.name!r}"
-            )
-        if model.C is not None or (model.reg is not None and model.reg != 1.0):
-            raise ValueError("the nu-trick fixes reg at 1: give nu or reg (or C), not both")
-        reg = 1.0
-    elif reg is None or not is_read_off:
-        reg = resolve_reg(model.reg, model.C, n_rows) / step_unit(part, unit)
-    refuse_unread(model, part, schedule)
-    eta0 = _eta0(model, schedule, reg * step_unit(part, unit) if is_read_off else None)
-    eta_intercept = getattr(schedule, "eta0_intercept", None) or eta0
-    eta0 *= step_unit(part, unit)
-    unset = model.fit_intercept is None and batch.task == "classify"
-    # a shift would change what a loss says of probabilities, distances, or of the margin
-    says_more = part.name == "graph_hinge" or hasattr(part, "probability")
-    plan = _Plan(
-        values=tuple(map(model.__dict__.get, _NAMES)),
-        loss_part=part,
-        multi=isinstance(part, losses.MultiLoss),
-        nu=nu,
-        reg=reg,
-        offset=not unset and check_bool("fit_intercept", model.fit_intercept),
-        schedule=schedule,
-        step=schedule.spec(reg=reg, C=model.C, eta0=eta0, t0=_t0(eta0, reg)),
-        loss=_loss_spec(model, part, batch),
-        eta_intercept=float(eta_intercept) * step_unit(part, unit),
-        average=_average(model, schedule),
-        set_offset=unset and nu is None and not says_more,
-        slope=loss_slope(part),
-        curved=loss_slope(part) > 0.0 and bool(np.isfinite(part.curvature_bound)),
-    )
-    if batch.index is not None:
-        plan.label_kernel = label_kernel_of(model, batch.index, _count_outputs(plan, batch))
-    return plan
-
-
-def _budget(model: Any) -> int:
-    """Rows in the expansion at most; -1 for no bound."""
-    budget = check_integer("budget", model.budget, 1, none=True)
-    return -1 if budget is None else budget
-
-
-def _average(model: Any, schedule: schedules.Schedule) -> bool:
-    """Whether to average; None: where the schedule allows it."""
-    can = schedule.name != "smd"
-    average = getattr(model, "average", None)
-    if average is None:
-        return can
-    if check_bool("average", average) and not can:
-        raise ValueError("schedule='smd' does not average; use average=False")
-    return bool(average)
-
-
 def _set_average(state: KernelState, average: bool, anew: bool = True) -> None:
     """Begin the running mean, or make it the function to go on from."""
     if average and not state.average:
@@ -464,76 +376,10 @@ def _set_average(state: KernelState, average: bool, anew: bool = True) -> None:
         state.end_average()
 
 
-def _eta0(model: Any, schedule: schedules.Schedule, reg: float | None) -> float:
-    """The first step size unless it is given; `reg` where that was chosen, for targets of size 1.
-
-    With "bottou" 1 for classes, and for numbers 0.1, or 0.3 with the `reg` of `choice`.
-    """
-    if model.eta0 is not None:
-        return float(model.eta0)
-    if schedule.name != "bottou":
-        return 0.1
-    if model._task == "regress" and reg is not None and model.C is None:
-        return min(1.0, 1000.0 * reg)
-    return 1.0 if model._task == "classify" else 0.1
-
-
-def _t0(eta0: float, reg: float) -> float:
-    """Of "bottou": the first step is eta0, so 1/reg at most."""
-    if reg > 0.0 and reg * eta0 < 1e-300:
-        raise ValueError(f"reg={reg:g} and eta0={eta0:g} are too small: raise one of them")
-    return max(0.0, 1.0 / (reg * eta0) - 1.0) if reg > 0.0 else 0.0
-
-
-def _loss_spec(model: Any, part: Any, batch: Batch) -> LossSpec:
-    """The compiled loss; distances between the classes known for "graph_hinge"."""
-    if part.needs_distances and batch.index is not None:
-        return part.spec(find_taxonomy(model, part).distances(batch.index.classes.tolist()))
-    return part.spec()
-
-
-def _schedule(model: Any) -> schedules.Schedule:
-    """The schedule, checked."""
-    check_number("eta0", model.eta0, 0.0, low_open=True, none=True)
-    schedule = schedules.get(model.schedule)
-    if isinstance(schedule, schedules.Adaptive | schedules.CoinBetting | schedules.Auto):
-        raise ValueError(f"schedule {schedule.name!r} is for linear models")
-    if getattr(schedule, "lazy", False):
-        raise ValueError("constant: lazy is for linear models; leave it at False")
-    if hasattr(schedule, "capped") and schedule.capped is None and model._task == "classify":
-        capped = model._kernel_part().name == "polynomial"
-        schedule = replace(schedule, capped=capped)  # type: ignore[call-arg]
-    if getattr(schedule, "per_coordinate", False):
-        raise ValueError("smd: per_coordinate is for linear models; a kernel machine has one eta")
-    if getattr(schedule, "eta0_intercept", None) is not None and not model.fit_intercept:
-        raise ValueError("smd: eta0_intercept needs fit_intercept=True")
-    return schedule
-
-
-def _nu_trick(nu: Any, schedule: schedules.Schedule) -> losses.NuTrick | None:
-    """The nu-trick, of a number or given as such."""
-    if nu is None:
-        return None
-    if not isinstance(nu, losses.NuTrick):
-        check_number("nu", nu, 0.0, 1.0, low_open=True, high_open=True, none=True)
-        return losses.NuTrick(float(nu))
-    if nu.eta0 is not None and schedule.name != "smd":
-        raise ValueError(
-            "nu: eta0 is the margin's step size under schedule='smd'; with other schedules it "
-            "takes that of f: leave it at None"
-        )
-    return nu
-
-
-def _count_outputs(plan: _Plan, batch: Batch) -> int:
-    n = 1 if batch.index is None else len(batch.index)
-    return n if plan.multi or n > 2 else 1
-
-
-def _check_unchanged(model: Any, plan: _Plan, machine: BufferMachine) -> None:
+def _check_unchanged(model: Any, plan: Plan, machine: BufferMachine) -> None:
     """Parameters that a running machine cannot change."""
     state = machine.state
-    if _budget(model) != state.budget or model.eviction != state.eviction:
+    if find_budget(model) != state.budget or model.eviction != state.eviction:
         raise ValueError("budget and eviction are fixed once learning has begun; use fit")
     if (plan.schedule.name == "smd") != state.trace:
         raise ValueError("schedule='smd' cannot be swapped with others in mid-stream; use fit")
@@ -541,11 +387,13 @@ def _check_unchanged(model: Any, plan: _Plan, machine: BufferMachine) -> None:
     same = kernel == machine.kernel
     if not same and isinstance(getattr(kernel, "gamma", None), str):
         same = type(kernel) is type(machine.kernel)
+    if model.gamma is None and kernel.name == "rbf":
+        same = same or is_plane(machine.kernel)  # which `fit` has chosen
     if not same:
         raise ValueError("the kernel is fixed once learning has begun; use fit")
 
 
-def _grow(state: KernelState, outputs: int, plan: _Plan) -> None:
+def _grow(state: KernelState, outputs: int, plan: Plan) -> None:
     """More outputs: new ones start at 0; a binary machine becomes the pair (-f, f)."""
     old = state.n_outputs
     if old == 1 and not plan.multi:
@@ -555,6 +403,27 @@ def _grow(state: KernelState, outputs: int, plan: _Plan) -> None:
         transfer = np.eye(old, outputs)
     state.follow(None)
     state.grow_outputs(transfer, plan.label_kernel, plan.eta_intercept)
+
+
+def _plane_options(plan: Plan, verbose: bool | int = False) -> dict[str, Any]:
+    """Options of the linear classifier; the seed of trials is 0."""
+    # an offset is learnt unless there is to be none
+    return {"random_state": 0, "fit_intercept": plan.offset or plan.set_offset, "verbose": verbose}
+
+
+def _read_offsets(state: KernelState, batch: Batch) -> Array:
+    """The offsets that the training rows tell."""
+    n = batch.source.n_rows
+    sample = batch if n <= OFFSET_ROWS else batch.take(sample_rows(n, OFFSET_ROWS))
+    assert sample.labels is not None
+    return find_offsets(state.decision(sample.source), sample.labels, sample.weights)
+
+
+def _shift_plane(state: KernelState, plan: Plan, batch: Batch, offsets: Array | float) -> None:
+    """Shift the plane as the rows tell, if the trial has found that worth it."""
+    if np.any(offsets):
+        is_read = plan.reads_offset(state.budget, batch.source.n_rows)
+        state.intercept[:] = _read_offsets(state, batch) if is_read else offsets
 
 
 def _same(one: Array | None, other: Array | None) -> bool:
