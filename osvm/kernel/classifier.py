@@ -123,7 +123,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         support vector for each output and, but for `fit_intercept` True or False, one for its
         offset.
     gamma_ : float
-        Of the kernel, where it has one.
+        Of the kernel, where it has one; of a plane, 1 over the rows' mean square norm.
     reg_ : float
         After a plane 0.01, for `partial_fit` to go on with.
     n_support_ : int

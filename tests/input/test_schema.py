@@ -91,7 +91,7 @@ CASES = [
     (LINEAR, {"schedule": "adaptive", "average": True}, X, huge_average, "out of range"),
     (LINEAR, {"schedule": "coin_betting"}, X, scale_of_a_group, "out of range"),
     (LINEAR, {}, X, scale_of_a_group, "out of range"),
-    (KERNEL, {"budget": 100}, X, head_of_a_part, "has no head"),
+    (KERNEL, {"budget": 100, "average": True}, X, head_of_a_part, "has no head"),
     (KERNEL, RING, DENSE, two_births, BIRTHS),
     (KERNEL, RING, X, late_birth, BIRTHS),
     (KERNEL, RING, X, overlapping, "rows overlap"),

@@ -130,6 +130,20 @@ def test_a_stream_goes_on_from_a_plane(kind, dtype, eviction, tmp_path):
         model.set_params(gamma=0.5).partial_fit(X, y)
 
 
+@pytest.mark.parametrize("shift", [0.0, 30.0, 1e5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_stream_far_from_the_origin_keeps_the_plane(shift, dtype):
+    """In units of the spread the first steps were as large as the square of the shift."""
+    X, y = make_plane(900)
+    X = (X + shift).astype(dtype)
+    model = osvm.KernelClassifier(random_state=0).fit(X[:600], y[:600])
+    assert plane.is_plane(model.kernel_)
+    assert model.gamma_ * np.square(X[:600], dtype=float).sum(axis=1).mean() == pytest.approx(1.0)
+    before = model.score(X[600:], y[600:])
+    model.partial_fit(X[600:], y[600:])
+    assert model.score(X[600:], y[600:]) > before - 0.05
+
+
 def test_a_warm_start_goes_on_from_a_plane():
     X, y = make_plane(500)
     X_test, y_test = make_plane(1000, 1)

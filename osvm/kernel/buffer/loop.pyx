@@ -16,6 +16,7 @@ Invariants
   equal are then equal however the stream is cut into blocks, and the first label wins.
 - Nothing changes when a score is not finite: the loop stops before that example.
 - A capped step is shorter for the example alone: f shrinks by the schedule's step.
+- A stream of classes that answers with the mean of f follows a drift (`drift.pxd`).
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, exp, fabs
@@ -30,6 +31,7 @@ from osvm.core.expansion cimport (
     expansion_trace_shrink,
 )
 from osvm.kernel.buffer.cut cimport CUT_SIZE, Cut, cut_judge
+from osvm.kernel.buffer.drift cimport Drift, drift_judge
 from osvm.kernel.buffer.share cimport SHARE_SIZE, Share, share_follow, share_judge
 from osvm.kernel.buffer.state cimport KernelState
 from osvm.kernel.buffer.targets cimport TARGETS_SIZE, Targets, targets_unit
@@ -94,6 +96,7 @@ cdef struct Learner:
     bint curved
     Cut *cut                # of two classes in a stream, or NULL
     double average_from
+    Drift *drift            # of classes in a stream that is averaged, or NULL
     # one entry per example, or NULL
     double *h_eta
     double *h_loss
@@ -224,6 +227,7 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     cdef double reg = l.reg, decay = l.decay, xi_f = 0.0, chi_f = 0.0, total
     cdef bint any_xi = False
     cdef int status
+    cdef double gap, unread
     cdef Targets seen
     # prediction and loss
     total = read_scores(l, buf, t, f, score)
@@ -253,6 +257,12 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     for k in range(K):
         add[k] = (z[k] if buf.mean_scores else f[k]) + l.b[k]
     error = count_error(l, K, add, label, target, &prediction)
+    if l.drift != NULL:
+        for k in range(K):
+            add[k] = f[k] + l.b[k]
+        gap = error - count_error(l, K, add, label, target, &unread)
+        if drift_judge(l.drift, l.t, gap, weight):
+            l.average_from = l.t        # the mean is f again
     # step size
     if l.smd:
         gv = reg * buf.f.inner                                                   # (48)
@@ -504,7 +514,9 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     l.t, l.eta, l.errors, l.loss_sum = state.t, state.eta, state.errors, state.loss_sum
     l.epsilon, l.eta_epsilon, l.z_epsilon = state.epsilon, state.eta_epsilon, state.z_epsilon
     l.b, l.eta_b, l.z_b, l.work = state.b, state.eta_b, state.z_b, buf.work + 8 * buf.f.n_out
-    l.b_mean, l.average_from = state.b_mean, state.average_from
+    l.b_mean, l.average_from, l.drift = state.b_mean, state.average_from, NULL
+    if buf.average and buf.slot_of == NULL and l.task == TASK_CLASSIFY:
+        l.drift = &state.drift      # of a stream
     l.share, l.targets, l.cut, l.slope, l.curved = NULL, NULL, NULL, slope, curved
     if state.running is not None:
         if len(state.running) == TARGETS_SIZE and slope > 0.0 and not l.smd:
@@ -513,7 +525,8 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
             l.share = <Share *> state.running_
         elif len(state.running) == CUT_SIZE and aside and l.task == TASK_CLASSIFY:
             l.cut = <Cut *> state.running_
-    state.set_mean_scores((l.share != NULL or l.cut != NULL) and buf.average)
+    state.set_mean_scores(
+        (l.share != NULL or l.cut != NULL or l.drift != NULL) and buf.average)
     l.h_eta = l.h_loss = l.h_error = l.h_epsilon = l.h_prediction = NULL
     l.h_support = NULL
     if history is not None and stop > start:
@@ -535,6 +548,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
             PyErr_CheckSignals()
     finally:
         state.t, state.eta, state.errors, state.loss_sum = l.t, l.eta, l.errors, l.loss_sum
+        state.average_from = l.average_from
         state.epsilon, state.eta_epsilon, state.z_epsilon = l.epsilon, l.eta_epsilon, l.z_epsilon
     state.kernel.raise_error()
     loss.raise_error()

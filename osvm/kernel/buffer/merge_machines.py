@@ -86,6 +86,7 @@ def merge_machines(
             for c, state, T in zip(shares, states, transfers)
         )
     if first.state.average:
+        scalars |= {"lag": 0.0, "lag_squares": 0.0}
         arrays["means"] = sum(
             c * np.append(state[1]["means"][:-1] @ T, state[1]["means"][-1])
             for c, state, T in zip(shares, states, transfers)

@@ -22,7 +22,8 @@ import scipy.sparse as sp
 from osvm import losses, schedules
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import BufferMachine
-from osvm.kernels import RBF, Kernel, Polynomial
+from osvm.kernel.buffer.measures import sample_rows
+from osvm.kernels import Kernel, Polynomial
 
 __all__ = ["can_be_plane", "is_plane", "learn_plane", "plane_kernel"]
 
@@ -41,13 +42,17 @@ def can_be_plane(model: Any, loss: Any, n_outputs: int, budget: int) -> bool:
     )
 
 
-def plane_kernel(kernel: Kernel, constant: bool) -> Polynomial:
-    """The kernel of planes, with values of the size that those of a Gaussian have.
+def plane_kernel(kernel: Kernel, X: Any, constant: bool) -> Polynomial:
+    """The kernel of planes; gamma x.x is 1 in the mean over the rows, as a Gaussian's k(x, x) is.
 
     With a `constant` f has the plane's offset; else the machine has one, or none is learnt.
     """
-    assert isinstance(kernel, RBF)
-    return Polynomial(gamma=kernel.gamma, coef0=float(constant), degree=1)
+    rows = X[sample_rows(X.shape[0], 1000)].astype(np.float64)
+    values = rows.data if hasattr(rows, "indptr") else rows
+    with np.errstate(over="ignore"):
+        square = float(np.square(values).sum()) / rows.shape[0]
+    gamma = 1.0 / square if 1e-300 < square < 1e300 else kernel.gamma  # type: ignore[attr-defined]
+    return Polynomial(gamma=gamma, coef0=float(constant), degree=1)
 
 
 def is_plane(kernel: Kernel) -> bool:

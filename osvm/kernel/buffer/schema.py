@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from osvm._input.schema import COUNT, LONGEST, NUMBER, ArrayField, Field, Rule, Schema
+from osvm._input.schema import COUNT, LONGEST, MOST, NUMBER, ArrayField, Field, Rule, Schema
 
 Array = npt.NDArray[Any]
 # Numbers that a regression, a novelty stream and two classes follow: {targets,share,cut}.pxd
@@ -81,6 +81,7 @@ def buffer_schema(
     rules: list[Rule] = [
         (lambda s, a: not (average and trace), "a machine with a trace does not average"),
         (lambda s, a: not average or s["average_from"] <= s["t"], "an average from the future"),
+        (lambda s, a: s.get("since", 0.0) <= s["t"], "a drift from the future"),
         (
             lambda s, a: (
                 (s["n_outputs"], s["float64"], s["sparse"], s["trace"])
@@ -93,6 +94,11 @@ def buffer_schema(
     ]
     if average:
         scalars["average_from"] = COUNT
+        # later than the first files
+        scalars["since"] = Field("count", 0.0, MOST, optional=True)
+        scalars["lag"] = Field("float", optional=True)
+        scalars["lag_squares"] = Field("float", 0.0, optional=True)
+        scalars["mean_scores"] = Field("flag", optional=True)
         arrays["means"] = ArrayField((K + 1,), np.float64, -big, big)
     if running:
         arrays["running"] = ArrayField((running,), np.float64, -1e300, 1e300)

@@ -284,7 +284,7 @@ class BufferSolver:
             )
         kernel = trial or kernel.resolve(batch.X)
         if setting == choice.PLANE:
-            kernel = plane_kernel(kernel, plan.set_offset)
+            kernel = plane_kernel(kernel, batch.X, plan.set_offset)
         elif width != 1.0:
             kernel = replace(kernel, gamma=width * kernel.gamma)  # type: ignore[union-attr]
         if trial is None:

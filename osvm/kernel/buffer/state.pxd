@@ -1,6 +1,7 @@
 # Owner of a kernel machine's memory.  See state.pyx.
 from osvm._c.structs cimport Buffer
 from osvm._parts.compiled cimport KernelSpec
+from osvm.kernel.buffer.drift cimport Drift
 
 cdef class KernelState:
     cdef Buffer *buf
@@ -16,6 +17,7 @@ cdef class KernelState:
     cdef readonly object running    # of a stream: a Share or Targets, or None
     cdef double *running_           # the same
     cdef double average_from        # t at `begin_average`
+    cdef Drift drift                # of a stream that is averaged
     cdef public double t            # examples seen
     cdef public double eta          # step size
     cdef public double epsilon, eta_epsilon, z_epsilon

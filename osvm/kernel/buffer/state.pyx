@@ -398,6 +398,9 @@ cdef class KernelState:
             arrays[name] = getattr(self, name).copy()
         if self.buf.average:
             scalars["average_from"] = self.average_from
+            scalars.update(since=self.drift.since, lag=self.drift.lag,
+                           lag_squares=self.drift.squares,
+                           mean_scores=bool(self.buf.mean_scores))
             arrays["means"] = self._means.copy()
         if self.running is not None:
             arrays["running"] = self.running.copy()
@@ -490,10 +493,13 @@ cdef class KernelState:
         self.buf.average = "average_from" in scalars
         if self.buf.average:
             self.average_from = scalars["average_from"]
+            self.drift.since = scalars.get("since", 0.0)
+            self.drift.lag = scalars.get("lag", 0.0)
+            self.drift.squares = scalars.get("lag_squares", 0.0)
             self._set_means(fresh["means"])
         self._set_running(fresh.get("running"))
-        self.buf.mean_scores = (self.buf.average
-                                and len(fresh.get("running", ())) in (SHARE_SIZE, CUT_SIZE))
+        self.buf.mean_scores = self.buf.average and scalars.get(
+            "mean_scores", len(fresh.get("running", ())) in (SHARE_SIZE, CUT_SIZE))
         for name in ("intercept", "eta_intercept", "z_intercept"):
             setattr_(self, name, fresh[name])
         for name in _PER_SLOT:
