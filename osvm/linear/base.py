@@ -38,7 +38,7 @@ from osvm.linear.few_rows import (
     tried_passes,
 )
 from osvm.linear.first_step import competing, with_first_step
-from osvm.linear.learner import Learner, SGDLearner
+from osvm.linear.learner import SGDLearner
 from osvm.linear.one_example import QuickOneExample
 from osvm.linear.plan import Plan, is_chosen, resolve_epochs
 from osvm.linear.scaling import ScaledRows, Scaling, common_size, decide, scaled
@@ -329,7 +329,7 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
                 self.verbose, start=int(learner.seen), absolute=plan.error_kind == "absolute"
             )
         progress = self._progress if self.verbose else None
-        roll_back = progress is None and isinstance(learner, Learner)
+        roll_back = progress is None
         # one row fails before it changes anything
         before = None if roll_back or n == 1 else learner.get_state()
         watched = progress is not None or record is not None or platt is not None

@@ -23,7 +23,6 @@ from osvm._input.scan import copy_signs
 from osvm._input.schema import Field
 from osvm.linear.base import LinearEstimator
 from osvm.linear.few_rows import MOST_ROWS, are_few, suit_one_step
-from osvm.linear.learner import Learner
 from osvm.linear.plan import Plan, affordable, find_loss, resolve_plan
 from osvm.linear.scores import Platt
 from osvm.linear.state import _STATE
@@ -391,7 +390,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             return learner, plan, n_out
         if plan.delta is not None:
             plan = dataclasses.replace(plan, delta=self._distances(index))
-        if not isinstance(learner, Learner):
+        if not hasattr(learner, "with_outputs"):
             raise ValueError(
                 "schedule='smd' cannot take new labels in mid-stream: name all of them in the "
                 "first call, partial_fit(..., classes=...)"

@@ -48,11 +48,14 @@ from osvm.core.rows cimport rows_get
 from osvm.core.smat cimport smat_average_dot, smat_dot
 from osvm.core.step cimport STEP_BOTTOU, STEP_CONSTANT
 from osvm.core.svec cimport svec_average_dot, svec_dot
-from osvm.core.typedefs cimport Row, SMat
+from osvm.core.typedefs cimport Row, Rows, SMat
 
 
 cdef enum:
     KEEP_GIL = 4096     # multiplications that take less time than giving up the GIL
+
+
+ERROR_KINDS = {"class": ERROR_CLASS, "absolute": ERROR_ABSOLUTE, "novel": ERROR_NOVEL}
 
 
 def _of_weights(scalars, arrays):
@@ -62,7 +65,13 @@ def _of_weights(scalars, arrays):
 
 
 cdef class Learner:
-    """Base of the learners whose loops read `Examples`: `run`, and what it asks of them."""
+    """Base of all learners: `run` and `decide`, and what they ask of a learner."""
+
+    cdef _set_shape(self, Py_ssize_t n_features, Py_ssize_t n_out):
+        if n_features < 1 or n_out < 1:
+            raise ValueError(f"n_features and n_out must be at least 1, got {n_features} and "
+                             f"{n_out}")
+        self.n_features, self.n_out, self.weight_bound = n_features, n_out, -1.0
 
     def run(self, RowSource X, targets, order=None, Py_ssize_t start=0, Py_ssize_t stop=-1,
             sample_weight=None, record=None, bint undo=False, double curvature=0.0):
@@ -185,9 +194,65 @@ cdef class Learner:
         """Examples from `at`, which moves on, to `stop`; DONE, or why `at` was not learnt."""
         return NOT_FINITE
 
+    def flush(self):
+        """Make pending updates; nothing is pending where each example makes its own step."""
+
+    @property
+    def pending_examples(self):
+        """Examples whose step has not been made yet."""
+        return 0
+
+    def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
+               Py_ssize_t start=0, Py_ssize_t stop=-1):
+        """out[i] = scores of row i, intercepts included, for rows start:stop."""
+        cdef Py_ssize_t n = self._n_scores()
+        cdef double small[SCRATCH]
+        cdef double[::1] large
+        cdef double *work = small
+        if X.rows.n_features != self.n_features:
+            raise ValueError(f"rows have {X.rows.n_features} features, "
+                             f"the model {self.n_features}")
+        if stop < 0:
+            stop = X.rows.n_rows
+        if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
+                or out.shape[1] != n:
+            raise ValueError("out does not fit the rows")
+        if start == stop:
+            return
+        # Weights that answer are written out once when there are enough rows to pay for it.
+        if (self._writes_out(averaged)
+                and (stop - start) * (1 + self._mean_count(X)) > 2 * self.n_features):
+            self.frozen_average(averaged).decide(X, out, False, start, stop)
+            return
+        if n > SCRATCH:
+            large = np.empty(n)
+            work = &large[0]
+        if stop - start == 1 and n * self._mean_count(X) < KEEP_GIL:
+            self._score_rows(&X.rows, start, stop, averaged, work, &out[0, 0])
+            return
+        with nogil:
+            self._score_rows(&X.rows, start, stop, averaged, work, &out[0, 0])
+
+    cdef Py_ssize_t _n_scores(self) noexcept nogil:
+        """Scores of one row."""
+        return self.n_out
+
+    cdef bint _writes_out(self, bint averaged):
+        """Whether `frozen_average` has weights that are read faster than those of the loop."""
+        return False
+
     cdef void _score_row(self, const Row *row, bint averaged, double *work,
                          double *out) noexcept nogil:
         """Scores of one row, with scratch of n_out doubles; changes nothing."""
+
+    cdef void _score_rows(self, const Rows *X, Py_ssize_t start, Py_ssize_t stop, bint averaged,
+                          double *work, double *out) noexcept nogil:
+        """out[i] = scores of row i."""
+        cdef Py_ssize_t i, n = self._n_scores()
+        cdef Row row
+        for i in range(start, stop):
+            rows_get(X, i, &row)
+            self._score_row(&row, averaged, work, out + i * n)
 
     cdef double _seen(self) noexcept nogil:
         return 0.0
@@ -239,8 +304,7 @@ cdef class SGDLearner(Learner):
         self.model.options.intercept_eta0 = intercept_eta0
         self.model.options.batch_size = batch_size
         self.model.options.fit_intercept = fit_intercept
-        self.model.options.error_kind = {"class": ERROR_CLASS, "absolute": ERROR_ABSOLUTE,
-                                         "novel": ERROR_NOVEL}[error_kind]
+        self.model.options.error_kind = ERROR_KINDS[error_kind]
         self.set_parts(loss, step)
         if weights is None:
             track = radius > 0.0
@@ -401,42 +465,6 @@ cdef class SGDLearner(Learner):
 
     # ----------------------------------------------------------- predicting
 
-    def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
-               Py_ssize_t start=0, Py_ssize_t stop=-1):
-        """out[i] = scores of row i, intercepts included, for rows start:stop."""
-        cdef Py_ssize_t i
-        cdef Row row
-        cdef bint mean = averaged and self.weights.averaged_count > 0
-        cdef double small[SCRATCH]
-        cdef double[::1] large
-        cdef double *work = small
-        cdef SMat mat
-        if X.rows.n_features != self.weights.dim:
-            raise ValueError(f"rows have {X.rows.n_features} features, "
-                             f"the model {self.weights.dim}")
-        if stop < 0:
-            stop = X.rows.n_rows
-        if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
-                or out.shape[1] != self.model.n_out:
-            raise ValueError("out does not fit the rows")
-        # The average is written out once when there are enough rows to pay for it.
-        if mean and (stop - start) * (1 + self._mean_count(X)) > 2 * self.weights.dim:
-            frozen = self.frozen_average()
-            frozen.decide(X, out, False, start, stop)
-            return
-        if self.model.n_out > SCRATCH:
-            large = np.empty(self.model.n_out)
-            work = &large[0]
-        mat = self._reader(work)
-        if stop - start == 1 and self.model.n_out * self._mean_count(X) < KEEP_GIL:
-            rows_get(&X.rows, start, &row)
-            self._score(&mat, &row, mean, &out[start, 0])
-            return
-        with nogil:
-            for i in range(start, stop):
-                rows_get(&X.rows, i, &row)
-                self._score(&mat, &row, mean, &out[i, 0])
-
     cdef SMat _reader(self, double *work) noexcept nogil:
         """The weights of several outputs for `_score`, with scratch of n_out doubles."""
         cdef SMat mat
@@ -467,16 +495,31 @@ cdef class SGDLearner(Learner):
             for k in range(m.n_out):
                 out[k] += m.b[k]
 
+    cdef bint _writes_out(self, bint averaged):
+        return averaged and self.weights.averaged_count > 0
+
     cdef void _score_row(self, const Row *row, bint averaged, double *work,
                          double *out) noexcept nogil:
         cdef SMat mat = self._reader(work)
-        cdef double count = mat.avg_count if self.model.vec == NULL else self.model.vec.avg_count
-        self._score(&mat, row, averaged and count > 0.0, out)
+        self._score(&mat, row, averaged and self._averaged_count() > 0.0, out)
+
+    cdef void _score_rows(self, const Rows *X, Py_ssize_t start, Py_ssize_t stop, bint averaged,
+                          double *work, double *out) noexcept nogil:
+        cdef Py_ssize_t i, n = self.model.n_out
+        cdef Row row
+        cdef SMat mat = self._reader(work)
+        cdef bint mean = averaged and self._averaged_count() > 0.0
+        for i in range(start, stop):
+            rows_get(X, i, &row)
+            self._score(&mat, &row, mean, out + i * n)
+
+    cdef double _averaged_count(self) noexcept nogil:
+        return self.model.mat.avg_count if self.model.vec == NULL else self.model.vec.avg_count
 
     cdef double _seen(self) noexcept nogil:
         return self.model.seen
 
-    def frozen_average(self):
+    def frozen_average(self, bint averaged=True):
         """A learner whose plain weights are this one's average, for prediction."""
         cdef SGDLearner copied = self._like(None)
         copied.weights.set_array(self.weights.array(averaged=True))

@@ -232,7 +232,6 @@ def run(
         Where the record of this pass begins.
     roll_back : bool
         All examples or none: the pass is not cut, and an error restores the weights.
-        Learners that adapt their step sizes cannot; they are copied.
     """
     if isinstance(data.X, ScaledRows):
         _run_scaled(learner, data, order, curvature, watch, offset, roll_back)
