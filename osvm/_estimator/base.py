@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._estimator.compat import BaseEstimator, check_is_fitted
+from osvm._estimator.docs import complete
 from osvm._estimator.hints import PARTS, hint, with_hints
 from osvm._estimator.lock import Locked
 from osvm._input import validate
@@ -75,12 +76,22 @@ class OnlineEstimator(Locked, BaseEstimator):
         """An estimator without parameters, whose signature can be inspected."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Unknown constructor arguments get an error that names the right one."""
+        """Whole docstrings; and unknown arguments get an error that names the right one."""
         super().__init_subclass__(**options)
+        complete(cls)
         if "__init__" in cls.__dict__:
             cls.__init__ = with_hints(cls.__init__)  # type: ignore[method-assign]
 
     # ------------------------------------------------------------- parameters
+
+    def _keep(self, params: dict[str, Any]) -> None:
+        """Store the constructor's arguments (`locals()` there) untouched, under their names."""
+        del params["self"]
+        self.__dict__.update(params)
+        self._join_river()
+
+    def _join_river(self) -> None:
+        """Nothing: `OneExample` has what river knows."""
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters by name; ``schedule__mu`` sets that of a part.

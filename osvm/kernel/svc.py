@@ -14,7 +14,7 @@ import numpy.typing as npt
 from osvm._estimator.base import LabelIndex, check_bool, check_choice, resolve_class_weight
 from osvm._estimator.compat import ClassifierMixin, not_fitted_error
 from osvm._input import validate
-from osvm._input.labels import split_outputs
+from osvm._input.labels import pick_codes, split_outputs
 from osvm._input.schema import Field, check_list
 from osvm.kernel.cached import solvers
 from osvm.kernel.cached.machine import CachedMachine, make_machine
@@ -147,22 +147,7 @@ class SVC(ClassifierMixin, FixedSetEstimator):
         random_state: Any = None,
         solver: Any = "adatron",
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.probability = probability
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.multi_class = multi_class
-        self.random_state = random_state
-        self.solver = solver
+        self._keep(locals())
 
     # ---------------------------------------------------------------- learning
 
@@ -173,13 +158,8 @@ class SVC(ClassifierMixin, FixedSetEstimator):
         ----------
         X : array, CSR matrix or data frame, shape (n, d)
             With ``kernel="precomputed"`` the (n, n) matrix of kernel values.
-        y : array of n labels
         sample_weight : array of n weights, optional
             Factors of `C` by row.
-
-        Returns
-        -------
-        self
         """
         with self._lock.writing():
             name = type(self).__name__
@@ -188,8 +168,6 @@ class SVC(ClassifierMixin, FixedSetEstimator):
             self._check_shape()
             calibrate = check_bool("probability", self.probability)
             source, rows = self._check_X(X, reset=True)
-            if y is None:
-                raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
             labels = validate.check_y_classes(y, source.n_rows, estimator_name=name)
             index = LabelIndex.of(labels)
             if len(index) < 2:
@@ -256,7 +234,7 @@ class SVC(ClassifierMixin, FixedSetEstimator):
                 raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
             scores, pairs, classes = self._scores(X), self._machine.groups, self.classes_
         if scores.shape[1] == 1:
-            return classes[(scores[:, 0] > 0).astype(np.intp)]
+            return classes[pick_codes(scores[:, 0], 2)]
         if pairs is not None:
             scores, sums = pair_votes(scores, len(classes))
             if self.break_ties:

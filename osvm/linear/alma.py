@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from osvm._estimator.base import (
     LabelIndex,
-    OnlineEstimator,
     check_bool,
     check_integer,
     check_number,
@@ -25,12 +24,13 @@ from osvm._estimator.compat import ClassifierMixin
 from osvm._input import validate
 from osvm._input.labels import split_outputs
 from osvm._input.schema import ArrayField, Field, Schema
+from osvm.linear.coef_scores import CoefScores
 from osvm.linear.dual_loop import AlmaState
 
 Array = NDArray[Any]
 
 
-class AlmaClassifier(ClassifierMixin, OnlineEstimator):
+class AlmaClassifier(ClassifierMixin, CoefScores):
     """Approximate large margin algorithm for the p-norm, on dense or sparse rows.
 
     Every row counts with p-norm 1 and the weights stay within the ball of q-norm 1
@@ -80,24 +80,13 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
-        self.p = p
-        self.slack = slack
-        self.margin = margin
-        self.step = step
-        self.epochs = epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
+        self._keep(locals())
 
     def fit(self, X: Any, y: Any) -> AlmaClassifier:
         """Learn from all rows, `epochs` times at most."""
         with self._lock.writing():
             source, labels = self._check(X, y, reset=True)
-            index = LabelIndex.of(labels)
-            if len(index) < 2:
-                raise ValueError(
-                    "fit needs at least two classes, but y holds one class only "
-                    f"({index.classes.tolist()[0]!r})"
-                )
+            index = LabelIndex.of_several(labels)
             Y = split_outputs(index.encode(labels), len(index))
             state = self._new_state(len(Y), source.n_features)
             epochs = check_integer("epochs", self.epochs, 1)
@@ -137,35 +126,11 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
             self._store(X, source, state, index, known.get("t_", 0) + source.n_rows)
             return self
 
-    def decision_function(self, X: Any) -> Array:
-        """w.x: (n,) for two classes, else (n, K)."""
-        with self._lock:
-            return self._decide(X)
-
-    def _decide(self, X: Any) -> Array:
-        """`decision_function`; the caller holds the lock."""
-        self._check_fitted()
-        _, rows = self._check_X(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = np.asarray(rows @ self.coef_.T, dtype=np.float64, order="C")
-        validate.check_scores(scores)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> Array:
-        """The label with the largest score; the first of equals."""
-        with self._lock:
-            scores, classes = self._decide(X), self.classes_
-        codes = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
-        labels: Array = classes[codes]
-        return labels
-
     # ------------------------------------------------------------------ helpers
 
     def _check(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Array]:
         name = type(self).__name__
         source, _ = self._check_X(X, reset=reset)
-        if y is None:
-            raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
         return source, validate.check_y_classes(y, source.n_rows, estimator_name=name)
 
     def _new_state(self, n_outputs: int, d: int) -> AlmaState:

@@ -81,12 +81,6 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
     _n_siblings = 0  # models of the `MultilabelClassifier` of which this is one
     history_: dict[str, Array]
 
-    def _keep(self, params: dict[str, Any]) -> None:
-        """Store the constructor's arguments untouched, under their names."""
-        for name in self._get_param_names():
-            setattr(self, name, params[name])
-        self._join_river()
-
     def _need_attribute(self, name: str) -> Any:
         """An attribute that exists after fitting, with Python's own error before."""
         try:
@@ -475,23 +469,13 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
             return to_sklearn(self)
 
     def sparsify(self) -> Any:
-        """Give `coef_` as a CSR matrix from now on; worth it when most weights are zero.
-
-        Returns
-        -------
-        self
-        """
+        """Give `coef_` as a CSR matrix from now on; worth it when most weights are zero."""
         self._check_fitted()
         self._sparse_coef = True
         return self
 
     def densify(self) -> Any:
-        """Give `coef_` as a dense array again.
-
-        Returns
-        -------
-        self
-        """
+        """Give `coef_` as a dense array again."""
         self._check_fitted()
         self._sparse_coef = False
         return self

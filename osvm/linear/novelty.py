@@ -112,18 +112,7 @@ class LinearNovelty(OutlierMixin, OneScore):
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearNovelty:
-        """Learn from all rows, `epochs` times.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : ignored
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
-        """
+        """Learn from all rows, `epochs` times."""
         with self._lock.writing():
             source, rows = self._open(X, reset=True)
             weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
@@ -135,18 +124,7 @@ class LinearNovelty(OutlierMixin, OneScore):
             return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearNovelty:
-        """Learn from the next rows of a stream, in their order.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : ignored
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
-        """
+        """Learn from the next rows of a stream, in their order."""
         with self._lock.changing():
             source, rows = self._open(X)
             weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
@@ -240,44 +218,17 @@ class LinearNovelty(OutlierMixin, OneScore):
     # --------------------------------------------------------------- answers
 
     def score_samples(self, X: Any) -> Array:
-        """w.x + b for each row: the larger, the more usual.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array of n numbers
-        """
+        """w.x + b for each row: the larger, the more usual."""
         with self._lock:
             return self._scores(X)[:, 0]
 
     def decision_function(self, X: Any) -> Array:
-        """`score_samples` minus `offset_`: negative for novel rows.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array of n numbers
-        """
+        """`score_samples` minus `offset_`: negative for novel rows."""
         with self._lock:
             return self._scores(X)[:, 0] - self.offset_
 
     def predict(self, X: Any) -> Array:
-        """+1 for usual rows, -1 for novel ones.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array of n integers
-        """
+        """+1 for usual rows, -1 for novel ones."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
 

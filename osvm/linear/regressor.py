@@ -93,18 +93,7 @@ class LinearRegressor(RegressorMixin, OneScore):
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
-        """Learn from all rows, `epochs` times.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : array of n numbers
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
-        """
+        """Learn from all rows, `epochs` times."""
         with self._lock.writing():
             source, rows = self._open(X, reset=True)
             targets = validate.check_y_regression(y, source.n_rows)
@@ -116,18 +105,7 @@ class LinearRegressor(RegressorMixin, OneScore):
             return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
-        """Learn from the next rows of a stream, in their order.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : array of n numbers
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
-        """
+        """Learn from the next rows of a stream, in their order."""
         if sample_weight is None and self._learn_row(X, y):
             return self
         with self._lock.changing():
@@ -139,15 +117,6 @@ class LinearRegressor(RegressorMixin, OneScore):
         return self
 
     def predict(self, X: Any) -> Array:
-        """w.x + b for each row.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array of n numbers
-        """
+        """w.x + b for each row."""
         with self._lock:
             return self._scores(X)[:, 0]

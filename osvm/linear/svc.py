@@ -17,7 +17,6 @@ import scipy.sparse as sp
 
 from osvm._estimator.base import (
     LabelIndex,
-    OnlineEstimator,
     check_bool,
     check_choice,
     check_integer,
@@ -29,6 +28,7 @@ from osvm._estimator.compat import ClassifierMixin, convergence_warning
 from osvm._estimator.threads import resolve_jobs
 from osvm._input import validate
 from osvm._input.schema import ArrayField, Field, Schema
+from osvm.linear.coef_scores import CoefScores
 from osvm.linear.dual import LOSSES, NARROW, DualSolver
 
 __all__ = ["LinearSVC"]
@@ -36,7 +36,7 @@ __all__ = ["LinearSVC"]
 Array = npt.NDArray[Any]
 
 
-class LinearSVC(ClassifierMixin, OnlineEstimator):
+class LinearSVC(ClassifierMixin, CoefScores):
     """Linear support vector machine, solved to a proven duality gap.
 
     Minimizes ``1/2 ||w||² + C sum_i c_i loss(y_i (w.x_i + b))``, c_i being the weight of
@@ -122,20 +122,7 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
         n_jobs: int | None = None,
         warm_start: bool = False,
     ) -> None:
-        self.penalty = penalty
-        self.loss = loss
-        self.dual = dual
-        self.tol = tol
-        self.C = C
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.random_state = random_state
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
+        self._keep(locals())
 
     # ------------------------------------------------------------------ learning
 
@@ -144,26 +131,15 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
 
         Parameters
         ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : array of n labels
         sample_weight : array of n weights, optional
             They multiply C; a row of weight 0 counts as absent.
-
-        Returns
-        -------
-        self
         """
         with self._lock.writing():
             self._check_params()
             source, rows = self._check_X(X, reset=True)
             n, name = source.n_rows, type(self).__name__
             labels = validate.check_y_classes(y, n, estimator_name=name)
-            index = LabelIndex.of(labels)
-            if len(index) < 2:
-                raise ValueError(
-                    f"fit needs at least two classes, but y holds one class only "
-                    f"({index.classes.tolist()[0]!r})"
-                )
+            index = LabelIndex.of_several(labels)
             codes = index.encode(labels)
             weight = None
             if sample_weight is not None:
@@ -298,69 +274,14 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
 
         return report
 
-    # ---------------------------------------------------------------- predicting
-
-    def decision_function(self, X: Any) -> Array:
-        """Scores: one per row for two classes (positive means ``classes_[1]``), else K.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array, shape (n,) or (n, K)
-        """
-        with self._lock:
-            return self._decide(X)
-
-    def _decide(self, X: Any) -> Array:
-        """`decision_function`; the caller holds the lock."""
-        self._check_fitted()
-        _, rows = self._check_X(X)
-        scores = rows @ self.coef_.T
-        if sp.issparse(scores):
-            scores = scores.toarray()
-        with np.errstate(over="ignore"):  # named by `check_scores`
-            scores = np.asarray(scores, dtype=np.float64) + self.intercept_
-        scores = validate.check_scores(np.ascontiguousarray(scores))
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> Array:
-        """The label with the largest score; the first of equals.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array of n labels
-        """
-        with self._lock:
-            scores, classes = self._decide(X), self.classes_
-        codes = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
-        labels: Array = classes[codes]
-        return labels
-
     def sparsify(self) -> LinearSVC:
-        """Make `coef_` a CSR matrix; worth it when most weights are zero.
-
-        Returns
-        -------
-        self
-        """
+        """Make `coef_` a CSR matrix; worth it when most weights are zero."""
         self._check_fitted()
         self.coef_ = sp.csr_matrix(self.coef_)
         return self
 
     def densify(self) -> LinearSVC:
-        """Make `coef_` a dense array again.
-
-        Returns
-        -------
-        self
-        """
+        """Make `coef_` a dense array again."""
         self._check_fitted()
         self.coef_ = self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_
         return self
