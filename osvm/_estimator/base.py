@@ -27,42 +27,15 @@ from osvm._estimator.docs import complete
 from osvm._estimator.hints import PARTS, hint, with_hints
 from osvm._estimator.lock import Locked
 from osvm._input import validate
-from osvm._input.labels import LabelIndex, RunningBalance, check_class_weight, resolve_class_weight
-from osvm._input.parameters import (
-    check_bool,
-    check_choice,
-    check_integer,
-    check_number,
-    generator_state,
-    make_generator,
-    resolve_reg,
-    restore_generator,
-)
 from osvm._input.rows import RowSource
 from osvm._input.schema import Field, Schema, check_list
-
-__all__ = [
-    "LabelIndex",
-    "OnlineEstimator",
-    "RunningBalance",
-    "check_bool",
-    "check_choice",
-    "check_class_weight",
-    "check_integer",
-    "check_number",
-    "generator_state",
-    "make_generator",
-    "resolve_class_weight",
-    "resolve_reg",
-    "restore_generator",
-]
+from osvm._input.types import State
 
 _BASE_FIELDS = {
     "t": Field("float", 0, 2.0**53),
     "n_features_in": Field("int", 1, 2**48),
     "feature_names_in": Field("list", none=True),
 }
-State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
 
 class OnlineEstimator(Locked, BaseEstimator):

@@ -9,20 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm import losses
-from osvm._estimator.base import LabelIndex, RunningBalance
 from osvm._estimator.compat import ClassifierMixin
 from osvm._input import validate
-from osvm._input.labels import LabelRuns, pick_codes, weigh_rows
+from osvm._input.labels import LabelIndex, LabelRuns, RunningBalance, pick_codes, weigh_rows
+from osvm._input.types import Array
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import copy_machine
-
-__all__ = ["KernelClassifier"]
-
-Array = npt.NDArray[Any]
 
 
 class KernelClassifier(ClassifierMixin, KernelEstimator):

@@ -9,16 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm._estimator.compat import OutlierMixin
 from osvm._input import validate
+from osvm._input.types import Array
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.batch import Batch
-
-__all__ = ["KernelNovelty"]
-
-Array = npt.NDArray[Any]
 
 
 class KernelNovelty(OutlierMixin, KernelEstimator):

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy.typing as npt
-
 from osvm._estimator.compat import RegressorMixin
 from osvm._input import validate
+from osvm._input.types import Array
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.batch import Batch
-
-__all__ = ["KernelRegressor"]
-
-Array = npt.NDArray[Any]
 
 
 class KernelRegressor(RegressorMixin, KernelEstimator):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from osvm._estimator.base import LabelIndex, check_bool, check_choice, resolve_class_weight
 from osvm._estimator.compat import ClassifierMixin, not_fitted_error
 from osvm._input import validate
-from osvm._input.labels import pick_codes, split_outputs
+from osvm._input.labels import LabelIndex, pick_codes, resolve_class_weight, split_outputs
+from osvm._input.parameters import check_bool, check_choice
 from osvm._input.schema import Field, check_list
+from osvm._input.types import Array
 from osvm.kernel.cached import solvers
 from osvm.kernel.cached.machine import CachedMachine, make_machine
 from osvm.kernel.cached.pairs import (
@@ -30,9 +30,6 @@ from osvm.kernel.cached.task import Task
 from osvm.kernel.fixed_set import STATE, FixedSetEstimator
 from osvm.kernel.options import refuse_foreign
 
-__all__ = ["SVC"]
-
-Array = npt.NDArray[Any]
 FOLDS = 5  # of the scores that probabilities are fitted to
 
 

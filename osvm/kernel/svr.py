@@ -10,19 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from osvm._estimator.base import check_number
 from osvm._estimator.compat import OutlierMixin, RegressorMixin
 from osvm._input import validate
+from osvm._input.parameters import check_number
+from osvm._input.types import Array
 from osvm.kernel.cached.block_problems import most_passes, solve_sets
 from osvm.kernel.cached.machine import CachedMachine, make_machine
 from osvm.kernel.cached.task import Fit, Task
 from osvm.kernel.fixed_set import STATE, FixedSetEstimator
-
-__all__ = ["SVR", "OneClassSVM"]
-
-Array = npt.NDArray[Any]
 
 
 class _OneOutput(FixedSetEstimator):

@@ -11,23 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from osvm._estimator.base import (
-    LabelIndex,
-    check_bool,
-    check_integer,
-    check_number,
-    make_generator,
-)
 from osvm._estimator.compat import ClassifierMixin
 from osvm._input import validate
-from osvm._input.labels import split_outputs
+from osvm._input.labels import LabelIndex, split_outputs
+from osvm._input.parameters import check_bool, check_integer, check_number, make_generator
 from osvm._input.schema import ArrayField, Field, Schema
+from osvm._input.types import Array
 from osvm.linear.coef_scores import CoefScores
 from osvm.linear.dual_loop import AlmaState
-
-Array = NDArray[Any]
 
 
 class AlmaClassifier(ClassifierMixin, CoefScores):

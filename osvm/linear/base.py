@@ -12,16 +12,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from osvm._estimator.base import OnlineEstimator, make_generator
+from osvm._estimator.base import OnlineEstimator
 from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.compat import CallbackSupport
 from osvm._estimator.progress import make_progress
 from osvm._estimator.threads import Team, resolve_jobs, row_parts
 from osvm._input import validate
+from osvm._input.parameters import make_generator
 from osvm._input.rows import RowSource
+from osvm._input.types import Array
 from osvm.linear.constant import (
     warn_if_constant,
     warn_if_large,
@@ -59,7 +60,6 @@ from osvm.linear.training import (
 from osvm.losses import Hinge, Squared
 from osvm.schedules import OF_RARE, Auto, Schedule
 
-Array = npt.NDArray[Any]
 _CSR = (sp.csr_matrix, sp.csr_array)
 _ndarray = np.ndarray
 

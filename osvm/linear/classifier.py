@@ -6,15 +6,22 @@ import dataclasses
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm import losses, schedules
-from osvm._estimator.base import LabelIndex, RunningBalance, check_bool
 from osvm._estimator.compat import ClassifierMixin, available_if, with_callbacks
 from osvm._input import validate
-from osvm._input.labels import LabelRuns, count_codes, pick_codes, weigh_rows
+from osvm._input.labels import (
+    LabelIndex,
+    LabelRuns,
+    RunningBalance,
+    count_codes,
+    pick_codes,
+    weigh_rows,
+)
+from osvm._input.parameters import check_bool
 from osvm._input.scan import copy_signs
 from osvm._input.schema import Field
+from osvm._input.types import Array
 from osvm.linear.base import LinearEstimator
 from osvm.linear.few_rows import MOST_ROWS, are_few, suit_one_step
 from osvm.linear.plan import Plan, affordable, find_loss, resolve_plan
@@ -23,10 +30,6 @@ from osvm.linear.state import _STATE
 from osvm.linear.training import Examples
 from osvm.schedules import MOST_COLUMNS_PER_ROW, SMD, Auto
 from osvm.taxonomy import Taxonomy
-
-__all__ = ["LinearClassifier", "encode_targets"]
-
-Array = npt.NDArray[Any]
 
 
 class LinearClassifier(ClassifierMixin, LinearEstimator):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from osvm._estimator.base import OnlineEstimator
 from osvm._input import validate
 from osvm._input.labels import pick_codes
-
-Array = npt.NDArray[Any]
+from osvm._input.types import Array
 
 
 class CoefScores(OnlineEstimator):

@@ -32,11 +32,11 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from osvm._input.rows import RowSource
 from osvm._input.scan import largest_magnitude
+from osvm._input.types import Array
 from osvm.linear.dual import DualSolver
 from osvm.linear.examples import column_moments
 from osvm.linear.first_step import rare_rows
@@ -45,19 +45,6 @@ from osvm.linear.scaling import take
 from osvm.linear.training import run
 from osvm.losses import Hinge
 from osvm.schedules import MOST_COST, Constant
-
-__all__ = [
-    "are_few",
-    "need_tries",
-    "solve_few",
-    "solve_seldom",
-    "stored_alike",
-    "suit_one_step",
-    "take_solution",
-    "tried_passes",
-]
-
-Array = npt.NDArray[Any]
 
 MOST_ROWS = 500
 MOST_UNIT_ROWS, UNIT = 5000, 2.0  # sparse ones, whose usual norm is 1 within this factor

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from osvm._input.label_sets import membership_column
 from osvm._input.labels import LabelIndex, RunningBalance, resolve_class_weight
 from osvm._input.rows import RowSource
+from osvm._input.types import Array
 from osvm._input.validate import check_scores
 from osvm.linear import options
 from osvm.linear.adaptive_state import AdaptiveLearner
@@ -33,7 +33,6 @@ from osvm.linear.training import resolve_shuffle, visiting_order
 from osvm.linear.weights import ScaledMatrix
 from osvm.schedules import Auto
 
-Array = npt.NDArray[Any]
 Sets = tuple[Array, Array]  # where each row's labels begin (n + 1), and their columns
 
 

@@ -23,16 +23,16 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from osvm._estimator.base import OnlineEstimator, make_generator
+from osvm._estimator.base import OnlineEstimator
 from osvm._estimator.compat import ClassifierMixin, available_if
 from osvm._input import validate
 from osvm._input.label_sets import MAX_LABELS, LabelSets
 from osvm._input.labels import LabelIndex, LabelRuns
-from osvm._input.parameters import check_choice, check_integer
+from osvm._input.parameters import check_choice, check_integer, make_generator
 from osvm._input.rows import RowSource
 from osvm._input.schema import Field, check_list
+from osvm._input.types import Array
 from osvm.linear.classifier import LinearClassifier
 from osvm.linear.constant import warn_if_off_center, warn_of_columns, warn_of_labels
 from osvm.linear.label_arrays import part_arrays, stack_arrays
@@ -49,7 +49,6 @@ from osvm.linear.scaling import Scaling, scaled
 from osvm.linear.state import PlanParams
 from osvm.schedules import Auto
 
-Array = npt.NDArray[Any]
 _BINARY = LabelIndex.of(np.array([0, 1]))
 
 

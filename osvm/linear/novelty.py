@@ -5,23 +5,19 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from osvm._estimator.compat import OutlierMixin, with_callbacks
 from osvm._input import validate
 from osvm._input.parameters import check_number
 from osvm._input.schema import ArrayField, Field, Schema
+from osvm._input.types import Array
 from osvm.linear.examples import column_moments
 from osvm.linear.first_step import some_rows
 from osvm.linear.one_score import OneScore
 from osvm.linear.plan import resolve_plan
 from osvm.linear.scaling import ScaledRows, decide, first_sq_norm, take
 from osvm.linear.training import Examples
-
-__all__ = ["LinearNovelty"]
-
-Array = npt.NDArray[Any]
 
 RECENT = 1024  # scores of a stream that its offset is taken from
 # reg in units of the squared norm of the rows' mean, and of a stream's first row: sparse rows

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy.typing as npt
-
 from osvm._estimator.compat import RegressorMixin, with_callbacks
 from osvm._input import validate
+from osvm._input.types import Array
 from osvm.linear.constant import warn_if_far
 from osvm.linear.one_score import OneScore
 from osvm.linear.plan import resolve_plan
 from osvm.linear.training import Examples
-
-__all__ = ["LinearRegressor"]
-
-Array = npt.NDArray[Any]
 
 
 class LinearRegressor(RegressorMixin, OneScore):

@@ -12,28 +12,23 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from osvm._estimator.base import (
-    LabelIndex,
+from osvm._estimator.compat import ClassifierMixin, convergence_warning
+from osvm._estimator.threads import resolve_jobs
+from osvm._input import validate
+from osvm._input.labels import LabelIndex, resolve_class_weight, split_outputs
+from osvm._input.parameters import (
     check_bool,
     check_choice,
     check_integer,
     check_number,
     make_generator,
-    resolve_class_weight,
 )
-from osvm._estimator.compat import ClassifierMixin, convergence_warning
-from osvm._estimator.threads import resolve_jobs
-from osvm._input import validate
 from osvm._input.schema import ArrayField, Field, Schema
+from osvm._input.types import Array
 from osvm.linear.coef_scores import CoefScores
 from osvm.linear.dual import LOSSES, NARROW, DualSolver
-
-__all__ = ["LinearSVC"]
-
-Array = npt.NDArray[Any]
 
 
 class LinearSVC(ClassifierMixin, CoefScores):
@@ -225,7 +220,7 @@ class LinearSVC(ClassifierMixin, CoefScores):
                 "warm_start: the last fit saw other classes or another number of rows; set "
                 "warm_start=False to start afresh"
             )
-        alpha = saved * _signs(codes, len(saved))
+        alpha = saved * split_outputs(codes, len(index))
         # A label that has changed its sign cannot keep its dual variable.
         solver.alpha = np.maximum(alpha[0] if len(saved) == 1 else alpha, 0.0)
         solver.intercept = self.intercept_.astype(np.float64)
@@ -242,7 +237,9 @@ class LinearSVC(ClassifierMixin, CoefScores):
         self.n_iter_ = int(solver.n_epochs.max())
         self.__dict__.pop("dual_coef_", None)
         if solver.alpha is not None:
-            self.dual_coef_ = np.atleast_2d(solver.alpha) * _signs(codes, solver.n_out)
+            self.dual_coef_ = np.atleast_2d(solver.alpha) * split_outputs(
+                codes, len(self.classes_)
+            )
 
     def _warn(self, solver: DualSolver) -> None:
         if solver.converged.all():
@@ -327,10 +324,3 @@ class LinearSVC(ClassifierMixin, CoefScores):
         self.__dict__.pop("dual_coef_", None)
         if "dual_coef" in arrays:
             self.dual_coef_ = arrays["dual_coef"].copy()
-
-
-def _signs(codes: Array, n_out: int) -> Array:
-    """+1 where a row belongs to the output's class, -1 elsewhere; outputs by rows."""
-    if n_out == 1:
-        return np.where(codes == 1, 1.0, -1.0)[None, :]
-    return np.where(codes == np.arange(n_out)[:, None], 1.0, -1.0)

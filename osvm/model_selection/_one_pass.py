@@ -15,14 +15,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from osvm._estimator.base import LabelIndex, RunningBalance, make_generator
 from osvm._estimator.compat import clone
 from osvm._estimator.progress import make_progress
 from osvm._input import validate
-from osvm._input.labels import weigh_rows
+from osvm._input.labels import LabelIndex, RunningBalance, weigh_rows
+from osvm._input.parameters import make_generator
 from osvm._input.rows import RowSource
+from osvm._input.types import Array
 from osvm.linear import options
 from osvm.linear.classifier import LinearClassifier, encode_targets
 from osvm.linear.columns import SearchLearner
@@ -35,8 +35,6 @@ from osvm.linear.first_step import (
 )
 from osvm.linear.plan import EPOCHS, Plan, one_setting, resolve_plan
 from osvm.linear.training import Examples, objective, resolve_shuffle, visiting_order
-
-Array = npt.NDArray[Any]
 
 # Parameters that may differ between candidates: those that act on one column.
 SEARCHABLE = ("C", "eta0", "project", "reg", "schedule")

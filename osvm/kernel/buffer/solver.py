@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm import losses, schedules
-from osvm._estimator.base import (
-    LabelIndex,
+from osvm._estimator.progress import make_progress
+from osvm._input.labels import LabelIndex
+from osvm._input.parameters import (
     check_bool,
     check_choice,
     check_integer,
@@ -24,9 +24,9 @@ from osvm._estimator.base import (
     make_generator,
     resolve_reg,
 )
-from osvm._estimator.progress import make_progress
 from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Schema
+from osvm._input.types import Array
 from osvm._parts.compiled import LossSpec, StepSpec
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer import choice
@@ -51,7 +51,6 @@ from osvm.kernel.options import refuse_unread
 from osvm.kernels import Kernel
 from osvm.kernels import from_config as kernel_from_config
 
-Array = npt.NDArray[Any]
 OFFSET_ROWS = 5000  # that the offset is read off at most
 _SETTLING = ("bottou", "inverse_time")  # steps of 1/t
 _WITH_MARGIN = ("hinge", "multiclass_hinge", "graph_hinge", "novelty")
