@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from osvm import losses
-from osvm._estimator.compat import ClassifierMixin
+from osvm._estimator.compat import ClassifierMixin, available_if
 from osvm._input import validate
 from osvm._input.labels import LabelIndex, LabelRuns, RunningBalance, pick_codes, weigh_rows
 from osvm._input.types import Array
@@ -317,26 +317,25 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
             scores, classes = self._decide(X), self.classes_
         return classes[pick_codes(scores, len(classes))]
 
-    @property
-    def predict_proba(self) -> Any:
-        """Probabilities of the classes, (n, K), for losses that define them.
+    def _has_probability(self) -> bool | str:
+        """True when there are probabilities, else what to do."""
+        try:
+            part = losses.get(self.loss)
+        except (TypeError, ValueError) as error:
+            return str(error)
+        return hasattr(part, "probability") or (
+            f"loss {part.name!r} defines no probability; use loss='logistic', 'softmax' or "
+            "'modified_huber'"
+        )
+
+    @available_if(_has_probability)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, for losses that define them.
 
         "logistic", "softmax" and "modified_huber" do; `predict` goes by the scores, and so
         gives the likeliest class, unless "modified_huber" gives several classes the same
         probability, 0 or 1.
         """
-        try:
-            part = losses.get(self.loss)
-        except (TypeError, ValueError) as error:
-            raise AttributeError(str(error)) from None
-        if not hasattr(part, "probability"):
-            raise AttributeError(
-                f"loss {part.name!r} defines no probability; use loss='logistic', 'softmax' or "
-                "'modified_huber'"
-            )
-        return self._predict_proba
-
-    def _predict_proba(self, X: Any) -> Array:
         with self._lock:
             scores, n_classes = self._scores(X), len(self.classes_)
         part = losses.get(self.loss)
@@ -348,8 +347,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         total = p.sum(axis=1, keepdims=True)
         return np.divide(p, total, out=np.full_like(p, 1.0 / n_classes), where=total > 0)
 
-    @property
-    def predict_log_proba(self) -> Any:
+    @available_if(_has_probability)
+    def predict_log_proba(self, X: Any) -> Array:
         """Logarithm of `predict_proba`."""
-        probability = self.predict_proba
-        return lambda X: np.log(probability(X))
+        return np.log(self.predict_proba(X))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from osvm._estimator.compat import ClassifierMixin, not_fitted_error
+from osvm._estimator.compat import ClassifierMixin, available_if, not_fitted_error
 from osvm._input import validate
 from osvm._input.labels import LabelIndex, pick_codes, resolve_class_weight, split_outputs
 from osvm._input.parameters import check_bool, check_choice
@@ -238,31 +238,21 @@ class SVC(ClassifierMixin, FixedSetEstimator):
                 scores += sums / (3 * (np.abs(sums) + 1))
         return classes[scores.argmax(axis=1)]
 
-    @property
-    def predict_proba(self) -> Any:
-        """Probabilities of the classes, (n, K): `probability=True` only.
+    def _has_probability(self) -> bool | str:
+        """True when there are probabilities, else what to do."""
+        return bool(self.probability) or (
+            "predict_proba is not available when probability=False; use SVC(probability=True), "
+            "or sklearn.calibration.CalibratedClassifierCV"
+        )
+
+    @available_if(_has_probability)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes: `probability=True` only.
 
         `predict` goes by the scores, as scikit-learn's does: the sigmoids have offsets of their
         own, so that a row near the boundary may get a label of less than the largest
         probability.
         """
-        self._check_probability()
-        return self._predict_proba
-
-    @property
-    def predict_log_proba(self) -> Any:
-        """Logarithm of `predict_proba`."""
-        self._check_probability()
-        return lambda X: np.log(self._predict_proba(X))
-
-    def _check_probability(self) -> None:
-        if not self.probability:
-            raise AttributeError(
-                "predict_proba is not available when probability=False; use "
-                "SVC(probability=True), or sklearn.calibration.CalibratedClassifierCV"
-            )
-
-    def _predict_proba(self, X: Any) -> Array:
         with self._lock:
             scores, sigmoids, K = self._scores(X), self._sigmoids, len(self.classes_)
             pairs = self._machine.groups is not None
@@ -277,6 +267,11 @@ class SVC(ClassifierMixin, FixedSetEstimator):
             return couple(p, K)
         p = np.maximum(p, 1e-7)
         return p / p.sum(axis=1, keepdims=True)
+
+    @available_if(_has_probability)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithm of `predict_proba`."""
+        return np.log(self.predict_proba(X))
 
     # -------------------------------------------------------------- attributes
 

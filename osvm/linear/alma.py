@@ -8,6 +8,7 @@ that need few of many features.  The kernel form (p = 2 only) is solver "alma" o
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from osvm._input.parameters import check_bool, check_integer, check_number, make
 from osvm._input.schema import ArrayField, Field, Schema
 from osvm._input.types import Array
 from osvm.linear.coef_scores import CoefScores
-from osvm.linear.dual_loop import AlmaState
+from osvm.linear.dual_loop import AlmaState, restore_alma
 
 
 class AlmaClassifier(ClassifierMixin, CoefScores):
@@ -112,7 +113,7 @@ class AlmaClassifier(ClassifierMixin, CoefScores):
                     raise ValueError("classes must name at least two labels")
                 state = self._new_state(len(index) if len(index) > 2 else 1, source.n_features)
             else:
-                state = known["_state"].copy()
+                state = copy.deepcopy(known["_state"])
             Y = split_outputs(index.encode(labels), len(index))
             state.learn(source, Y, np.arange(source.n_rows, dtype=np.intp))
             self._store(X, source, state, index, known.get("t_", 0) + source.n_rows)
@@ -168,50 +169,22 @@ class AlmaClassifier(ClassifierMixin, CoefScores):
     def _get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         scalars = self._get_base_state()
         state = self._state
-        scalars.update(
-            labels=self._index.get_state(),
-            p=state.p,
-            slack=state.slack,
-            margin=state.margin,
-            step=state.step,
-        )
-        return scalars, {
-            "raw": state.raw,
-            "scale": state.scale,
-            "power": state.power,
-            "count": state.count,
-        }
+        scalars["labels"] = self._index.get_state()
+        scalars |= {name: getattr(state, name) for name in _FIELDS}
+        return scalars, {name: getattr(state, name) for name in _ARRAYS}
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
-        numbers = ("p", "slack", "margin", "step")
-        fields = {"labels": Field("dict"), **{name: _FIELDS[name] for name in numbers}}
-        self._check_scalars(scalars, fields)
+        self._check_scalars(scalars, {"labels": Field("dict"), **_FIELDS})
         index = LabelIndex.from_state(scalars["labels"])
         outputs = len(index) if len(index) > 2 else 1
-        state = _restored(
-            (outputs, scalars["n_features_in"]), {name: scalars[name] for name in numbers}, arrays
-        )
+        numbers = {name: scalars[name] for name in _FIELDS}
+        state = _restored((outputs, scalars["n_features_in"]), numbers, arrays)
         self._set_base_state(scalars)
         self._index, self._state = index, state
         self.classes_ = index.classes
         self.coef_ = state.weights()
         self.intercept_ = np.zeros(outputs)
         self.n_corrections_ = int((state.count - 1).sum())
-
-    def __getstate__(self) -> dict[str, Any]:
-        saved = dict(self.__dict__)
-        state = saved.pop("_state", None)
-        if state is not None:
-            saved["_numbers"] = {name: getattr(state, name) for name in _FIELDS}
-            saved["_arrays"] = {name: getattr(state, name) for name in _ARRAYS}
-        return saved
-
-    def __setstate__(self, saved: dict[str, Any]) -> None:
-        saved = dict(saved)
-        numbers, arrays = saved.pop("_numbers", None), saved.pop("_arrays", None)
-        self.__dict__.update(saved)
-        if numbers is not None:
-            self._state = _restored(self.coef_.shape, numbers, arrays)
 
 
 _LARGEST = 1e150  # of theta
@@ -236,8 +209,7 @@ def _restored(
         "count": ArrayField(outputs, np.float64, 1.0, 2.0**53),
     }
     Schema("ALMA classifier", _FIELDS, fields).check(numbers, arrays)
-    state = AlmaState(1, 1, *(numbers[name] for name in _FIELDS))
-    state.set_arrays(*(arrays[name] for name in _ARRAYS))
+    state = restore_alma([numbers[name] for name in _FIELDS], [arrays[name] for name in _ARRAYS])
     with np.errstate(all="ignore"):
         if not np.isfinite(state.weights()).all():
             raise ValueError("the saved weights of the ALMA classifier overflow")

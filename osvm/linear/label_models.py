@@ -134,7 +134,7 @@ class LabelModels:
         in_blocks = isinstance(X, ScaledRows) and X.n_rows > X.block_rows
         before = self.copy().block if in_blocks else self.block
         try:
-            _run(self.block, X, sets, weight=weight, undo=True)
+            _run(self.block, X, sets, weight=weight, roll_back=True)
         except FloatingPointError:
             self.block = before
             raise
@@ -211,25 +211,16 @@ class LabelModels:
 
 
 def _run(
-    block: LabelBlock,
-    X: Any,
-    sets: Sets,
-    order: Array | None = None,
-    *,
-    weight: Array | None,
-    class_weight: Array | None = None,
-    undo: bool = False,
+    block: LabelBlock, X: Any, sets: Sets, order: Any = None, *, weight: Any, **options: Any
 ) -> None:
     """One pass over the rows, which may have to be scaled."""
     if not isinstance(X, ScaledRows):
-        block.run(X, *sets, order=order, weight=weight, class_weight=class_weight, undo=undo)
+        block.run(X, *sets, order=order, weight=weight, **options)
         return
     for _, rows, part in X.blocks(order):
         own = None if weight is None else weight[rows]
         with rows_named(rows):
-            block.run(
-                part, *_rows_of(sets, rows), weight=own, class_weight=class_weight, undo=undo
-            )
+            block.run(part, *_rows_of(sets, rows), weight=own, **options)
 
 
 def _shared(plan: Plan) -> Plan:
@@ -463,22 +454,22 @@ def learn_apart(
         models.append(new_model())
         models[-1]._scaling = scaling
     columns = np.unique(rows.indices) if sp.issparse(rows) else None
-    undo: list[Callable[[], None]] = []
+    backups: list[Callable[[], None]] = []
     try:
         for k, model in enumerate(models):
             if "t_" in model.__dict__:
-                undo.append(_way_back(model, columns))
+                backups.append(_prepared_roll_back(model, columns))
             options = {} if "t_" in model.__dict__ else {"classes": [0, 1]}
             y = membership_column(member, k)
             model.partial_fit(rows, y, sample_weight=sample_weight, **options)
     except BaseException:
-        for go_back in undo:
+        for go_back in backups:
             go_back()
         raise
 
 
-def _way_back(model: LinearClassifier, columns: Array | None) -> Callable[[], None]:
-    """What undoes learning rows that store these columns (None: any).
+def _prepared_roll_back(model: LinearClassifier, columns: Array | None) -> Callable[[], None]:
+    """What rolls back the learning of rows that store these columns (None: any).
 
     Adaptive steps change no other columns, so that one short row costs no copy of the weights.
     """

@@ -26,17 +26,15 @@ import numpy as np
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, sqrt
-from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memset
+from libc.stdint cimport int64_t
 
-from osvm._input.scan import largest_magnitude
 from osvm._input.schema import sgd_schema
 
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.linear.model cimport (
     DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, NOT_FINITE, Examples, LinearModel, Options,
-    pointer, raise_status,
+    open_examples, pointer, raise_status, set_targets,
 )
 from osvm.linear.mini_batch cimport apply_batch
 from osvm.linear.column_steps cimport SCRATCH_ROWS
@@ -74,7 +72,7 @@ cdef class Learner:
         self.n_features, self.n_out, self.weight_bound = n_features, n_out, -1.0
 
     def run(self, RowSource X, targets, order=None, Py_ssize_t start=0, Py_ssize_t stop=-1,
-            sample_weight=None, record=None, bint undo=False, double curvature=0.0):
+            sample_weight=None, record=None, bint roll_back=False, double curvature=0.0):
         """Learn from examples order[start:stop] (rows start:stop without an order).
 
         Parameters
@@ -88,7 +86,7 @@ cdef class Learner:
         record : dict of float64 arrays, optional
             "eta", "loss" and "error" of example n go to entry n - start; "score", with a
             column per output, is what prediction would have given before the step.
-        undo : bool
+        roll_back : bool
             Go back to the state before the call when it fails (an interrupt is no
             failure).
         curvature : float
@@ -99,48 +97,21 @@ cdef class Learner:
         ------
         FloatingPointError
             A step would overflow; the examples before it have been learnt, unless
-            `undo` is set.
+            `roll_back` is set.
         """
-        cdef const int64_t[::1] order_view
-        cdef const double[::1] y_view, weight_view
-        cdef const int32_t[::1] label_view
         cdef double[::1] eta_view, loss_view, error_view
         cdef double[:, ::1] score_view
-        cdef Examples examples
-        cdef Py_ssize_t end, chunk, n = X.rows.n_rows, first = start, failed = 0
+        cdef Examples examples = open_examples(X, self.n_features, order, sample_weight)
+        cdef Py_ssize_t n = X.rows.n_rows if order is None else len(order)
+        cdef Py_ssize_t end, chunk, first = start, failed = 0
         cdef int status = DONE
-        if X.rows.n_features != self.n_features:
-            raise ValueError(f"rows have {X.rows.n_features} features, "
-                             f"the model {self.n_features}")
-        memset(&examples, 0, sizeof(Examples))
-        examples.X = &X.rows
-        if order is not None:
-            order_view = order
-            n = order_view.shape[0]
-            if n:
-                examples.order = &order_view[0]
         if stop < 0:
             stop = n
         if not 0 <= start <= stop <= n:
             raise ValueError(f"examples {start} to {stop} of {n}")
         if start == stop:
             return
-        if self.n_out == 1:
-            y_view = targets
-            if y_view.shape[0] != X.rows.n_rows:
-                raise ValueError(f"{y_view.shape[0]} targets for {X.rows.n_rows} rows")
-            examples.y = &y_view[0]
-        else:
-            label_view = targets
-            if label_view.shape[0] != X.rows.n_rows:
-                raise ValueError(f"{label_view.shape[0]} labels for {X.rows.n_rows} rows")
-            examples.labels = &label_view[0]
-        if sample_weight is not None:
-            weight_view = sample_weight
-            if weight_view.shape[0] != X.rows.n_rows:
-                raise ValueError(f"{weight_view.shape[0]} weights for {X.rows.n_rows} rows")
-            examples.weight = &weight_view[0]
-        examples.largest = X.largest if X.largest >= 0.0 else largest_magnitude(X)
+        set_targets(&examples, targets, self.n_out)
         if record is not None and "eta" in record:
             eta_view, loss_view, error_view = record["eta"], record["loss"], record["error"]
             examples.record.eta, examples.record.loss = &eta_view[0], &loss_view[0]
@@ -152,7 +123,7 @@ cdef class Learner:
             examples.record.score = &score_view[0, 0]
         chunk = self._mean_count(X)
         saved = None
-        if not undo or stop - start == 1:   # one example fails before it changes anything
+        if not roll_back or stop - start == 1:   # one example fails before it changes anything
             self.weight_bound = -1.0
         elif not self._cannot_fail(
                 stop - start, X.rows.n_rows * (1.0 + chunk), examples.largest,
@@ -404,7 +375,7 @@ cdef class SGDLearner(Learner):
 
         The answer is by bounds: each step moves a weight by at most eta |xi| |x|.
         It is yes for any sensible data and a loss whose slope is bounded, or whose
-        steps are, and saves the copy of the weights that `undo` would need.
+        steps are, and saves the copy of the weights that `roll_back` would need.
 
         Parameters
         ----------

@@ -4,7 +4,9 @@
 # (one_output, columns, mini_batch) are handed this struct and know no Python object.
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
 
+from osvm._input.rows cimport RowSource
 from osvm.core.smat cimport (
     smat_count_average, smat_project_one, smat_shrink_one, smat_sq_norm_one, smat_start_average,
 )
@@ -168,6 +170,44 @@ cdef inline void *pointer(object array) except NULL:
     """Where a contiguous numpy array of ours keeps its numbers."""
     cdef size_t where = array.__array_interface__["data"][0]
     return <void *> where
+
+
+cdef inline Examples open_examples(RowSource X, Py_ssize_t dim, const int64_t[::1] order,
+                                   const double[::1] weight):
+    """The rows of one call; targets are the caller's to add."""
+    cdef Examples examples
+    cdef Py_ssize_t n = X.rows.n_rows
+    if X.rows.n_features != dim:
+        raise ValueError(f"rows have {X.rows.n_features} features, the model {dim}")
+    if weight is not None and weight.shape[0] != n:
+        raise ValueError(f"{weight.shape[0]} weights for {n} rows")
+    memset(&examples, 0, sizeof(Examples))
+    examples.X = &X.rows
+    if order is not None and order.shape[0]:
+        examples.order = &order[0]
+    if weight is not None and n:
+        examples.weight = &weight[0]
+    if X.largest < 0.0:
+        from osvm._input.scan import largest_magnitude
+        largest_magnitude(X)
+    examples.largest = X.largest
+    return examples
+
+
+cdef inline int set_targets(Examples *examples, targets, Py_ssize_t n_out) except -1:
+    """Numbers (float64) for one output, class codes (int32) for several."""
+    cdef const double[::1] y
+    cdef const int32_t[::1] labels
+    cdef Py_ssize_t n = examples.X.n_rows
+    if len(targets) != n:
+        raise ValueError(f"{len(targets)} targets for {n} rows")
+    if n and n_out == 1:
+        y = targets
+        examples.y = &y[0]
+    elif n:
+        labels = targets
+        examples.labels = &labels[0]
+    return 0
 
 
 cdef inline int raise_status(loss_spec, int status, Py_ssize_t row) except -1:

@@ -205,7 +205,7 @@ def copy_machine(machine: BufferMachine) -> BufferMachine:
 
 
 class Backup:
-    """What partial_fit needs to undo a batch."""
+    """What partial_fit needs to roll a batch back."""
 
     def __init__(self, machine: BufferMachine) -> None:
         self.saved = machine.state.get_state()
