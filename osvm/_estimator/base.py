@@ -51,7 +51,8 @@ class OnlineEstimator(Locked, BaseEstimator):
     def __init_subclass__(cls, **options: Any) -> None:
         """Whole docstrings; and unknown arguments get an error that names the right one."""
         super().__init_subclass__(**options)
-        complete(cls)
+        if cls.__module__.startswith("osvm."):
+            complete(cls)
         if "__init__" in cls.__dict__:
             cls.__init__ = with_hints(cls.__init__)  # type: ignore[method-assign]
 

@@ -15,6 +15,7 @@ from osvm._estimator.compat import OutlierMixin, RegressorMixin
 
 PARAMETERS = {
     "X": "CSR matrix, array or data frame, shape (n, d)",
+    "classes": "array, optional",
     "sample_weight": "array of n weights, optional",
 }
 TARGETS = {
