@@ -94,15 +94,6 @@ OSVM_FORCE_INLINE double osvm_powi(double x, int n) {
     return result;
 }
 
-OSVM_FORCE_INLINE float osvm_powif(float x, int n) {
-    float result = 1.0f;
-    for (; n > 0; n >>= 1) {
-        if (n & 1) result *= x;
-        x *= x;
-    }
-    return result;
-}
-
 /* ------------------------------------------------------------------ arrays
  * One macro for both types. */
 

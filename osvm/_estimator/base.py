@@ -23,45 +23,19 @@ import numpy as np
 import numpy.typing as npt
 
 from osvm._estimator.compat import BaseEstimator, check_is_fitted
+from osvm._estimator.docs import complete
 from osvm._estimator.hints import PARTS, hint, with_hints
 from osvm._estimator.lock import Locked
 from osvm._input import validate
-from osvm._input.labels import LabelIndex, RunningBalance, check_class_weight, resolve_class_weight
-from osvm._input.parameters import (
-    check_bool,
-    check_choice,
-    check_integer,
-    check_number,
-    generator_state,
-    make_generator,
-    resolve_reg,
-    restore_generator,
-)
 from osvm._input.rows import RowSource
 from osvm._input.schema import Field, Schema, check_list
-
-__all__ = [
-    "LabelIndex",
-    "OnlineEstimator",
-    "RunningBalance",
-    "check_bool",
-    "check_choice",
-    "check_class_weight",
-    "check_integer",
-    "check_number",
-    "generator_state",
-    "make_generator",
-    "resolve_class_weight",
-    "resolve_reg",
-    "restore_generator",
-]
+from osvm._input.types import State
 
 _BASE_FIELDS = {
     "t": Field("float", 0, 2.0**53),
     "n_features_in": Field("int", 1, 2**48),
     "feature_names_in": Field("list", none=True),
 }
-State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
 
 class OnlineEstimator(Locked, BaseEstimator):
@@ -75,12 +49,23 @@ class OnlineEstimator(Locked, BaseEstimator):
         """An estimator without parameters, whose signature can be inspected."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Unknown constructor arguments get an error that names the right one."""
+        """Whole docstrings; and unknown arguments get an error that names the right one."""
         super().__init_subclass__(**options)
+        if cls.__module__.startswith("osvm."):
+            complete(cls)
         if "__init__" in cls.__dict__:
             cls.__init__ = with_hints(cls.__init__)  # type: ignore[method-assign]
 
     # ------------------------------------------------------------- parameters
+
+    def _keep(self, params: dict[str, Any]) -> None:
+        """Store the constructor's arguments (`locals()` there) untouched, under their names."""
+        del params["self"]
+        self.__dict__.update(params)
+        self._join_river()
+
+    def _join_river(self) -> None:
+        """Nothing: `OneExample` has what river knows."""
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters by name; ``schedule__mu`` sets that of a part.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -21,17 +22,21 @@ from osvm._input.targets import check_sample_weight, check_y_classes, check_y_re
 from osvm.exceptions import ConvergenceWarning
 
 
-class _ClassifierMixin:
-    _estimator_type = "classifier"
+class _Mixin:
+    _estimator_type: str
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags
-
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.estimator_type = "classifier"
-        tags.classifier_tags = ClassifierTags()
-        tags.target_tags.required = True
+        kind = tags.estimator_type = self._estimator_type
+        if kind != "outlier_detector":
+            made = getattr(import_module("sklearn.utils"), f"{kind.capitalize()}Tags")()
+            setattr(tags, f"{kind}_tags", made)
+            tags.target_tags.required = True
         return tags
+
+
+class _ClassifierMixin(_Mixin):
+    _estimator_type = "classifier"
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean accuracy of ``predict(X)`` against y."""
@@ -40,17 +45,8 @@ class _ClassifierMixin:
         return float(np.average(y == found, weights=check_sample_weight(sample_weight, len(y))))
 
 
-class _RegressorMixin:
+class _RegressorMixin(_Mixin):
     _estimator_type = "regressor"
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import RegressorTags
-
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.estimator_type = "regressor"
-        tags.regressor_tags = RegressorTags()
-        tags.target_tags.required = True
-        return tags
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination R^2 of ``predict(X)`` against y."""
@@ -65,13 +61,8 @@ class _RegressorMixin:
         return 1.0 - residual / spread
 
 
-class _OutlierMixin:
+class _OutlierMixin(_Mixin):
     _estimator_type = "outlier_detector"
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.estimator_type = "outlier_detector"
-        return tags
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Any:
         """``fit(X)``, then ``predict(X)``: +1 for inliers, -1 for outliers."""

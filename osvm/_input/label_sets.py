@@ -6,15 +6,14 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
 from osvm._input import validate
 from osvm._input.convert import check_csr, to_csr, to_floats
 from osvm._input.labels import LabelIndex
 from osvm._input.targets import refuse_masked
+from osvm._input.types import Array
 
-Array = npt.NDArray[Any]
 MAX_LABELS = 100_000
 
 

@@ -75,6 +75,17 @@ class LabelIndex:
         """Index of the distinct labels of y, sorted."""
         return cls(_unique(y))
 
+    @classmethod
+    def of_several(cls, y: npt.NDArray[Any]) -> LabelIndex:
+        """The same for `fit`, which needs two classes at least."""
+        index = cls.of(y)
+        if len(index) < 2:
+            raise ValueError(
+                "fit needs at least two classes, but y holds one class only "
+                f"({index.classes.tolist()[0]!r})"
+            )
+        return index
+
     def __len__(self) -> int:
         return len(self.classes)
 
@@ -328,6 +339,27 @@ def resolve_class_weight(
     return weights
 
 
+def weigh_rows(
+    class_weight: Any,
+    index: LabelIndex,
+    codes: Codes,
+    weight: npt.NDArray[np.float64] | None,
+) -> npt.NDArray[np.float64] | None:
+    """The weights of the rows of a training set, times those of their classes."""
+    by_class = resolve_class_weight(class_weight, index, codes, weight)
+    if by_class is None:
+        return weight
+    return by_class[codes] if weight is None else weight * by_class[codes]
+
+
+def pick_codes(scores: npt.NDArray[Any], n_classes: int) -> npt.NDArray[np.intp]:
+    """Codes of the classes with the largest scores; one score of two classes is the second's."""
+    if scores.ndim == 2:
+        return scores.argmax(axis=1)
+    # of a stream that has shown one label so far, all rows have that label
+    return (scores > 0 if n_classes > 1 else np.zeros(len(scores))).astype(np.intp)
+
+
 class RunningBalance:
     """``class_weight="balanced"`` for a stream: counts so far in place of all counts.
 
@@ -354,6 +386,26 @@ class RunningBalance:
         """The balance whose counts these are; ValueError when there is none."""
         check_list("class_counts", counts, Field("int", 0, 2**53), most=n_classes)
         return cls(counts)
+
+    def weigh_rows(
+        self,
+        class_weight: Any,
+        index: LabelIndex,
+        codes: Codes,
+        weight: npt.NDArray[np.float64] | None,
+    ) -> tuple[npt.NDArray[np.float64] | None, RunningBalance]:
+        """The weights of a stream's rows times those of their classes; the balance after them."""
+        check_class_weight(class_weight)
+        if class_weight is None:
+            return weight, self
+        balance = self
+        if isinstance(class_weight, str):
+            by_row, balance = self.weigh(codes, len(index))
+        else:
+            by_class = resolve_class_weight(class_weight, index, strict=False)
+            assert by_class is not None  # it is None for class_weight=None only
+            by_row = by_class[codes]
+        return by_row if weight is None else weight * by_row, balance
 
     def weigh(
         self, codes: Codes, n_classes: int

@@ -46,7 +46,7 @@ cdef char type_code(const Py_buffer *buffer) noexcept:
 
 
 cdef class RowSource:
-    """Rows of a matrix, ready for a compiled loop.  Make one with `csr` or `dense`."""
+    """Rows of a matrix, ready for a compiled loop.  Make one with `of`, `csr` or `dense`."""
 
     def __cinit__(self):
         memset(&self.rows, 0, sizeof(Rows))
@@ -68,6 +68,13 @@ cdef class RowSource:
                 % <size_t> self._buffers[self._n_buffers - 1].itemsize):
             raise ValueError("the array is not aligned in memory; copy it first")
         return self._n_buffers - 1
+
+    @staticmethod
+    def of(X):
+        """View a validated array or CSR matrix."""
+        if hasattr(X, "indptr"):
+            return RowSource.csr(X.data, X.indices, X.indptr, X.shape[1])
+        return RowSource.dense(X)
 
     @staticmethod
     def csr(values, indices, indptr, Py_ssize_t n_features, row_scale=None):

@@ -23,7 +23,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from osvm._input.types import Array
+
 Rule = tuple[Callable[[dict[str, Any], dict[str, Array]], bool], str]
 MOST = 2.0**53  # counts are kept in float64
 LONGEST = 2**48  # elements of an array

@@ -469,7 +469,7 @@ cdef class FixedRows:
         elif order is not None and n:
             order_view = order
             chosen = &order_view[0]
-        self.spec, self.order, self.source = spec, order, source_of(X)
+        self.spec, self.order, self.source = spec, order, RowSource.of(X)
         with nogil:
             status = rows_init(&self.set, &spec.kernel, &self.source.rows, chosen, n, wide,
                                as_sparse, near)
@@ -491,7 +491,7 @@ cdef class FixedRows:
 
     def against(self, X=None):
         """k of the rows of X with all slots, (len(X), n); of the slots themselves without X."""
-        cdef RowSource source = None if X is None else source_of(X)
+        cdef RowSource source = None if X is None else RowSource.of(X)
         cdef const Rows *rows = NULL if X is None else &source.rows
         cdef Py_ssize_t n = self.set.store.n if X is None else source.n_rows
         cdef int status
@@ -502,10 +502,3 @@ cdef class FixedRows:
         if status != STATUS_OK:
             raise MemoryError("no memory for kernel values")
         return values
-
-
-cdef RowSource source_of(X):
-    """The rows of an array or of a CSR matrix."""
-    if hasattr(X, "indptr"):
-        return RowSource.csr(X.data, X.indices, X.indptr, X.shape[1])
-    return RowSource.dense(X)

@@ -352,14 +352,14 @@ def _summary(figures: dict[str, Any]) -> str:
             text += f"error {100 * figures['error']:.2f} %"
         else:
             text += f"absolute error {figures['absolute_error']:.6g}"
-    if figures.get("held_out_error") is not None:
-        n = figures["held_out_rows"]
-        text += f"\nheld out, last pass ({n} rows that were never learnt): "
-        text += f"error {100 * figures['held_out_error']:.2f} %"
-    if figures.get("held_out_squared_error") is not None:
-        n = figures["held_out_rows"]
-        text += f"\nheld out, last pass ({n} rows that were never learnt): "
-        text += f"mean squared error {figures['held_out_squared_error']:.6g}"
+    for name, what in (
+        ("held_out_error", "error {:.2f} %"),
+        ("held_out_squared_error", "mean squared error {:.6g}"),
+    ):
+        if figures.get(name) is not None:
+            n, unit = figures["held_out_rows"], 1 if "squared" in name else 100
+            text += f"\nheld out, last pass ({n} rows that were never learnt): "
+            text += what.format(unit * figures[name])
     if figures.get("training_squared_error") is not None:
         text += f"\ntraining: mean squared error {figures['training_squared_error']:.6g}"
         text += " (rows that were learnt)"

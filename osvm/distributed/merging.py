@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm._estimator.compat import clone
 from osvm._input.labels import LabelIndex
+from osvm._input.types import Array, State
 from osvm.io.encoding import encode
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.buffer.merge_machines import merge_machines
@@ -34,8 +34,6 @@ from osvm.linear.merging import Outputs, merge_sigmoids, merge_states
 from osvm.linear.plan import is_chosen
 from osvm.linear.scaling import Scaling, same_center
 
-Array = npt.NDArray[Any]
-State = tuple[dict[str, Any], dict[str, Array]]
 # Parameters that say nothing about what is learnt.
 _FREE = ("callback", "n_jobs", "random_state", "record", "verbose")
 

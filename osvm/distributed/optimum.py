@@ -31,15 +31,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm._input import validate
 from osvm._input.labels import LabelIndex, resolve_class_weight
+from osvm._input.types import Array
 from osvm.distributed.blocks import chunks, naming
 from osvm.linear import LinearClassifier, LinearRegressor
 from osvm.linear.classifier import encode_targets
 
-Array = npt.NDArray[Any]
 SMOOTHING = 0.05
 MEMORY = 20  # pairs of steps and gradients
 _SMOOTH = ("logistic", "squared_hinge", "modified_huber", "softmax", "huber", "squared")

@@ -27,10 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from osvm._estimator.base import make_generator
 from osvm._estimator.compat import clone
 from osvm._input.labels import LabelIndex
-from osvm._input.parameters import check_bool, check_integer, check_number
+from osvm._input.parameters import check_bool, check_integer, check_number, make_generator
 from osvm.distributed.blocks import (
     Census,
     Part,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from osvm import __version__
+from osvm import _OBJECTS, __version__
 from osvm.io.archive import ModelFileError, read_archive, write_archive
 from osvm.io.encoding import TRANSIENT, decode, encode
 from osvm.stream.tokenizer import HashingTokenizer
@@ -25,18 +25,7 @@ FORMAT_VERSION = 1
 
 # Classes that files may name, and where they live.
 CLASSES = {
-    "AlmaClassifier": "osvm.linear",
-    "KernelClassifier": "osvm.kernel",
-    "KernelNovelty": "osvm.kernel",
-    "KernelRegressor": "osvm.kernel",
-    "LinearClassifier": "osvm.linear",
-    "LinearNovelty": "osvm.linear",
-    "LinearRegressor": "osvm.linear",
-    "LinearSVC": "osvm.linear",
-    "MultilabelClassifier": "osvm.linear",
-    "OneClassSVM": "osvm.kernel",
-    "SVC": "osvm.kernel",
-    "SVR": "osvm.kernel",
+    name: module for name, module in _OBJECTS.items() if module in ("osvm.kernel", "osvm.linear")
 }
 
 # Parameters of earlier files that are gone and changed nothing about a trained model: how it

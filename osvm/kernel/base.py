@@ -14,22 +14,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm import kernels, losses
-from osvm._estimator.base import LabelIndex, OnlineEstimator, RunningBalance
+from osvm._estimator.base import OnlineEstimator
 from osvm._estimator.one_example import OneExample
 from osvm._input import validate
+from osvm._input.labels import LabelIndex, RunningBalance
 from osvm._input.parameters import check_bool
 from osvm._input.schema import Field
+from osvm._input.types import Array
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import BufferMachine, copy_machine
 from osvm.kernel.buffer.measures import step_unit
 from osvm.kernel.buffer.solver import BufferSolver
-
-__all__ = ["KernelBase", "KernelEstimator"]
-
-Array = npt.NDArray[Any]
 
 
 class KernelBase(OnlineEstimator):

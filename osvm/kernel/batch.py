@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from osvm._estimator.base import LabelIndex
+from osvm._input.labels import LabelIndex
 from osvm._input.rows import RowSource
-
-__all__ = ["Batch"]
-
-Array = npt.NDArray[Any]
+from osvm._input.types import Array
 
 
 @dataclass
@@ -48,10 +44,7 @@ class Batch:
     def take(self, rows: Array) -> Batch:
         """Some of the examples, by their numbers."""
         X = self.X[rows]
-        if hasattr(X, "indptr"):
-            source = RowSource.csr(X.data, X.indices, X.indptr, X.shape[1])
-        else:
-            source = RowSource.dense(np.ascontiguousarray(X))
+        source = RowSource.of(X if hasattr(X, "indptr") else np.ascontiguousarray(X))
 
         def pick(array: Array | None) -> Array | None:
             return None if array is None else array[rows]

@@ -9,20 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm import losses
-from osvm._estimator.base import LabelIndex, RunningBalance, resolve_class_weight
-from osvm._estimator.compat import ClassifierMixin
+from osvm._estimator.compat import ClassifierMixin, available_if
 from osvm._input import validate
-from osvm._input.labels import LabelRuns
+from osvm._input.labels import LabelIndex, LabelRuns, RunningBalance, pick_codes, weigh_rows
+from osvm._input.types import Array
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import copy_machine
-
-__all__ = ["KernelClassifier"]
-
-Array = npt.NDArray[Any]
 
 
 class KernelClassifier(ClassifierMixin, KernelEstimator):
@@ -185,30 +180,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         record: bool = False,
         average: bool | None = None,
     ) -> None:
-        self.loss = loss
-        self.reg = reg
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.budget = budget
-        self.eviction = eviction
-        self.schedule = schedule
-        self.eta0 = eta0
-        self.nu = nu
-        self.fit_intercept = fit_intercept
-        self.epochs = epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.class_weight = class_weight
-        self.taxonomy = taxonomy
-        self.label_kernel = label_kernel
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.record = record
-        self.average = average
-        self._join_river()
+        self._keep(locals())
 
     # ---------------------------------------------------------------- learning
 
@@ -218,32 +190,17 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         Parameters
         ----------
         X : array, CSR matrix or data frame, shape (n, d)
-        y : array of n labels
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
         """
         with self._lock.writing():
             name = type(self).__name__
             source, rows = self._check_X(X, reset=True)
-            if y is None:
-                raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
             labels = validate.check_y_classes(y, source.n_rows, estimator_name=name)
-            index = LabelIndex.of(labels)
-            if len(index) < 2:
-                raise ValueError(
-                    "fit needs at least two classes, but y holds one class only "
-                    f"({index.classes.tolist()[0]!r})"
-                )
+            index = LabelIndex.of_several(labels)
             if self.warm_start and "_index" in self.__dict__ and self._index != index:
                 raise ValueError("warm_start: y has other classes than the model; use partial_fit")
             codes = index.encode(labels)
             weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
-            by_class = resolve_class_weight(self.class_weight, index, codes, weight)
-            if by_class is not None:
-                weight = by_class[codes] if weight is None else weight * by_class[codes]
+            weight = weigh_rows(self.class_weight, index, codes, weight)
             batch = Batch(source, rows, "classify", labels=codes, weights=weight, index=index)
             self._learn(X, batch, reset=True)
             return self
@@ -267,18 +224,11 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         classes : array, optional
             Labels to expect; scikit-learn wants them at the first call, here they are
             optional.
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
         """
         with self._lock.changing():
             known = self.__dict__
             name = type(self).__name__
             source, rows = self._check_X(X)
-            if y is None:
-                raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
             labels = validate.check_y_classes(y, source.n_rows, estimator_name=name)
             weight = validate.check_sample_weight(sample_weight, source.n_rows)
             index = known.get("_index")
@@ -312,18 +262,11 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         self, X: Any, given: tuple[Any, Any], codes: Array, weight: Array | None, index: LabelIndex
     ) -> None:
         """Rows whose new labels, if any, begin with the first; `given` as `Batch` has it."""
-        balance = self.__dict__.get("_balance")
-        if self.class_weight is not None:
-            if self.class_weight == "balanced":
-                by_row, balance = (balance or RunningBalance()).weigh(codes, len(index))
-                weight = by_row if weight is None else weight * by_row
-            else:
-                by_class = resolve_class_weight(self.class_weight, index, strict=False)
-                assert by_class is not None
-                weight = by_class[codes] if weight is None else weight * by_class[codes]
+        balance = self.__dict__.get("_balance") or RunningBalance()
+        weight, balance = balance.weigh_rows(self.class_weight, index, codes, weight)
         batch = Batch(*given, "classify", labels=codes, weights=weight, index=index)
         self._learn(X, batch, reset=False)
-        if balance is not None:
+        if len(balance.counts):
             self._balance = balance
         if "_runs" not in self.__dict__:
             self._runs = LabelRuns()
@@ -381,34 +324,27 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         """The label with the largest score; the first of equals."""
         with self._lock:
             scores, classes = self._decide(X), self.classes_
-        if scores.ndim == 2:
-            codes = scores.argmax(axis=1)
-        elif len(classes) == 1:
-            codes = np.zeros(len(scores), dtype=np.intp)
-        else:
-            codes = (scores > 0).astype(np.intp)
-        return classes[codes]
+        return classes[pick_codes(scores, len(classes))]
 
-    @property
-    def predict_proba(self) -> Any:
-        """Probabilities of the classes, (n, K), for losses that define them.
+    def _has_probability(self) -> bool | str:
+        """True when there are probabilities, else what to do."""
+        try:
+            part = losses.get(self.loss)
+        except (TypeError, ValueError) as error:
+            return str(error)
+        return hasattr(part, "probability") or (
+            f"loss {part.name!r} defines no probability; use loss='logistic', 'softmax' or "
+            "'modified_huber'"
+        )
+
+    @available_if(_has_probability)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, for losses that define them.
 
         "logistic", "softmax" and "modified_huber" do; `predict` goes by the scores, and so
         gives the likeliest class, unless "modified_huber" gives several classes the same
         probability, 0 or 1.
         """
-        try:
-            part = losses.get(self.loss)
-        except (TypeError, ValueError) as error:
-            raise AttributeError(str(error)) from None
-        if not hasattr(part, "probability"):
-            raise AttributeError(
-                f"loss {part.name!r} defines no probability; use loss='logistic', 'softmax' or "
-                "'modified_huber'"
-            )
-        return self._predict_proba
-
-    def _predict_proba(self, X: Any) -> Array:
         with self._lock:
             scores, n_classes = self._scores(X), len(self.classes_)
         part = losses.get(self.loss)
@@ -420,8 +356,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         total = p.sum(axis=1, keepdims=True)
         return np.divide(p, total, out=np.full_like(p, 1.0 / n_classes), where=total > 0)
 
-    @property
-    def predict_log_proba(self) -> Any:
+    @available_if(_has_probability)
+    def predict_log_proba(self, X: Any) -> Array:
         """Logarithm of `predict_proba`."""
-        probability = self.predict_proba
-        return lambda X: np.log(probability(X))
+        return np.log(self.predict_proba(X))

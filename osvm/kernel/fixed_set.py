@@ -14,22 +14,19 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm import kernels
-from osvm._estimator.base import check_integer, check_number, make_generator
 from osvm._estimator.compat import convergence_warning
 from osvm._estimator.progress import make_progress
 from osvm._input import validate
+from osvm._input.parameters import check_integer, check_number, make_generator
 from osvm._input.schema import Field, check_list
+from osvm._input.types import Array
 from osvm.kernel.base import KernelBase
 from osvm.kernel.cached.machine import LARGEST, CachedMachine, check_sizes, restore_machine
 from osvm.kernel.cached.pairs import pair_sums
 from osvm.kernel.cached.task import Fit, Task
 
-__all__ = ["STATE", "FixedSetEstimator", "check_max_iter"]
-
-Array = npt.NDArray[Any]
 LARGEST_C = 1e30  # stands for infinity
 
 

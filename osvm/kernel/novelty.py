@@ -9,16 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm._estimator.compat import OutlierMixin
 from osvm._input import validate
+from osvm._input.types import Array
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.batch import Batch
-
-__all__ = ["KernelNovelty"]
-
-Array = npt.NDArray[Any]
 
 
 class KernelNovelty(OutlierMixin, KernelEstimator):
@@ -81,23 +77,7 @@ random_state, warm_start, verbose, record
         verbose: bool | int = False,
         record: bool = False,
     ) -> None:
-        self.nu = nu
-        self.reg = reg
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.budget = budget
-        self.eviction = eviction
-        self.schedule = schedule
-        self.eta0 = eta0
-        self.epochs = epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.record = record
+        self._keep(locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelNovelty:
         """Learn from all rows, `epochs` times; y is not used."""

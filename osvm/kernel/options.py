@@ -13,8 +13,6 @@ import inspect
 from numbers import Number
 from typing import Any
 
-__all__ = ["LISTED", "READERS", "format_table", "refuse_foreign", "refuse_unread"]
-
 # Options of `SVC` that some solvers read, and why the others refuse them.
 LISTED = {
     "C": "solver {solver!r} has no C; leave it at {default!r}",

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy.typing as npt
-
 from osvm._estimator.compat import RegressorMixin
 from osvm._input import validate
+from osvm._input.types import Array
 from osvm.kernel.base import KernelEstimator
 from osvm.kernel.batch import Batch
-
-__all__ = ["KernelRegressor"]
-
-Array = npt.NDArray[Any]
 
 
 class KernelRegressor(RegressorMixin, KernelEstimator):
@@ -94,25 +89,7 @@ random_state, warm_start, verbose, record
         verbose: bool | int = False,
         record: bool = False,
     ) -> None:
-        self.loss = loss
-        self.reg = reg
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.budget = budget
-        self.eviction = eviction
-        self.schedule = schedule
-        self.eta0 = eta0
-        self.fit_intercept = fit_intercept
-        self.epochs = epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.record = record
-        self._join_river()
+        self._keep(locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRegressor:
         """Learn from all rows, `epochs` times."""
@@ -129,8 +106,6 @@ random_state, warm_start, verbose, record
     def _batch(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Batch:
         name = type(self).__name__
         source, rows = self._check_X(X, reset=reset)
-        if y is None:
-            raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
         targets = validate.check_y_regression(y, source.n_rows, estimator_name=name)
         weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=not reset)
         return Batch(source, rows, "regress", targets=targets, weights=weight)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from osvm._estimator.base import LabelIndex, check_bool, check_choice, resolve_class_weight
-from osvm._estimator.compat import ClassifierMixin, not_fitted_error
+from osvm._estimator.compat import ClassifierMixin, available_if, not_fitted_error
 from osvm._input import validate
-from osvm._input.labels import split_outputs
+from osvm._input.labels import LabelIndex, pick_codes, resolve_class_weight, split_outputs
+from osvm._input.parameters import check_bool, check_choice
 from osvm._input.schema import Field, check_list
+from osvm._input.types import Array
 from osvm.kernel.cached import solvers
 from osvm.kernel.cached.machine import CachedMachine, make_machine
 from osvm.kernel.cached.pairs import (
@@ -30,9 +30,6 @@ from osvm.kernel.cached.task import Task
 from osvm.kernel.fixed_set import STATE, FixedSetEstimator
 from osvm.kernel.options import refuse_foreign
 
-__all__ = ["SVC"]
-
-Array = npt.NDArray[Any]
 FOLDS = 5  # of the scores that probabilities are fitted to
 
 
@@ -147,22 +144,7 @@ class SVC(ClassifierMixin, FixedSetEstimator):
         random_state: Any = None,
         solver: Any = "adatron",
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.probability = probability
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.multi_class = multi_class
-        self.random_state = random_state
-        self.solver = solver
+        self._keep(locals())
 
     # ---------------------------------------------------------------- learning
 
@@ -173,13 +155,8 @@ class SVC(ClassifierMixin, FixedSetEstimator):
         ----------
         X : array, CSR matrix or data frame, shape (n, d)
             With ``kernel="precomputed"`` the (n, n) matrix of kernel values.
-        y : array of n labels
         sample_weight : array of n weights, optional
             Factors of `C` by row.
-
-        Returns
-        -------
-        self
         """
         with self._lock.writing():
             name = type(self).__name__
@@ -188,8 +165,6 @@ class SVC(ClassifierMixin, FixedSetEstimator):
             self._check_shape()
             calibrate = check_bool("probability", self.probability)
             source, rows = self._check_X(X, reset=True)
-            if y is None:
-                raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
             labels = validate.check_y_classes(y, source.n_rows, estimator_name=name)
             index = LabelIndex.of(labels)
             if len(index) < 2:
@@ -256,38 +231,28 @@ class SVC(ClassifierMixin, FixedSetEstimator):
                 raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
             scores, pairs, classes = self._scores(X), self._machine.groups, self.classes_
         if scores.shape[1] == 1:
-            return classes[(scores[:, 0] > 0).astype(np.intp)]
+            return classes[pick_codes(scores[:, 0], 2)]
         if pairs is not None:
             scores, sums = pair_votes(scores, len(classes))
             if self.break_ties:
                 scores += sums / (3 * (np.abs(sums) + 1))
         return classes[scores.argmax(axis=1)]
 
-    @property
-    def predict_proba(self) -> Any:
-        """Probabilities of the classes, (n, K): `probability=True` only.
+    def _has_probability(self) -> bool | str:
+        """True when there are probabilities, else what to do."""
+        return bool(self.probability) or (
+            "predict_proba is not available when probability=False; use SVC(probability=True), "
+            "or sklearn.calibration.CalibratedClassifierCV"
+        )
+
+    @available_if(_has_probability)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes: `probability=True` only.
 
         `predict` goes by the scores, as scikit-learn's does: the sigmoids have offsets of their
         own, so that a row near the boundary may get a label of less than the largest
         probability.
         """
-        self._check_probability()
-        return self._predict_proba
-
-    @property
-    def predict_log_proba(self) -> Any:
-        """Logarithm of `predict_proba`."""
-        self._check_probability()
-        return lambda X: np.log(self._predict_proba(X))
-
-    def _check_probability(self) -> None:
-        if not self.probability:
-            raise AttributeError(
-                "predict_proba is not available when probability=False; use "
-                "SVC(probability=True), or sklearn.calibration.CalibratedClassifierCV"
-            )
-
-    def _predict_proba(self, X: Any) -> Array:
         with self._lock:
             scores, sigmoids, K = self._scores(X), self._sigmoids, len(self.classes_)
             pairs = self._machine.groups is not None
@@ -302,6 +267,11 @@ class SVC(ClassifierMixin, FixedSetEstimator):
             return couple(p, K)
         p = np.maximum(p, 1e-7)
         return p / p.sum(axis=1, keepdims=True)
+
+    @available_if(_has_probability)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithm of `predict_proba`."""
+        return np.log(self.predict_proba(X))
 
     # -------------------------------------------------------------- attributes
 

@@ -10,19 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from osvm._estimator.base import check_number
 from osvm._estimator.compat import OutlierMixin, RegressorMixin
 from osvm._input import validate
+from osvm._input.parameters import check_number
+from osvm._input.types import Array
 from osvm.kernel.cached.block_problems import most_passes, solve_sets
 from osvm.kernel.cached.machine import CachedMachine, make_machine
 from osvm.kernel.cached.task import Fit, Task
 from osvm.kernel.fixed_set import STATE, FixedSetEstimator
-
-__all__ = ["SVR", "OneClassSVM"]
-
-Array = npt.NDArray[Any]
 
 
 class _OneOutput(FixedSetEstimator):
@@ -125,16 +121,7 @@ class SVR(RegressorMixin, _OneOutput):
         verbose: bool | int = False,
         max_iter: int = -1,
     ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.C = C
-        self.epsilon = epsilon
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
+        self._keep(locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVR:
         """Learn from these rows; weights are factors of `C` by row."""
@@ -142,8 +129,6 @@ class SVR(RegressorMixin, _OneOutput):
             name = type(self).__name__
             epsilon = check_number("epsilon", self.epsilon, 0)
             source, rows = self._check_X(X, reset=True)
-            if y is None:
-                raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
             targets = validate.check_y_regression(y, source.n_rows, estimator_name=name)
             weights = validate.check_sample_weight(sample_weight, source.n_rows)
             self._check_weights(weights)
@@ -206,15 +191,7 @@ shape_fit_
         verbose: bool | int = False,
         max_iter: int = -1,
     ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.nu = nu
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
+        self._keep(locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OneClassSVM:
         """Learn from these rows; y is not used."""

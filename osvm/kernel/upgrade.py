@@ -13,8 +13,6 @@ import numpy as np
 from osvm import losses, schedules
 from osvm.kernel.cached import solvers
 
-__all__ = ["upgrade"]
-
 _RENAMED = {
     "kernel_adatron": "adatron",
     "norma_cached": "norma",

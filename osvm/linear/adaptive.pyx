@@ -9,12 +9,12 @@ from libc.math cimport INFINITY, fabs, sqrt
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 
+from osvm.linear.learner import ERROR_KINDS
 from osvm.linear.weights import aligned_zeros
 
-from osvm._input.rows cimport RowSource
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm.linear.adaptive_bank cimport (
-    Bank, deviation, error_of, mean_rate, rate_factor, read_cell, read_row,
+    Bank, deviation, mean_rate, rate_factor, read_cell, read_row,
 )
 from osvm.linear.adaptive_judge cimport (
     LAST, MOST_COST, MOST_PREDICTORS, TAIL, Judge, answering, answers_mean, choose, count_answer,
@@ -24,9 +24,10 @@ from osvm.linear.adaptive_learn cimport empty_window, largest_inflation, learn_r
 from osvm.linear.adaptive_step cimport OSVM_LANES, PLANE_U, Group
 from osvm.linear.learner cimport Learner
 from osvm.linear.model cimport (
-    DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, RING, Examples, Record, pointer,
+    DONE, ERROR_ABSOLUTE, ERROR_CLASS, RING, Examples, Record, error_of, pointer,
 )
 from osvm.linear.step_guard cimport loss_slope
+from osvm.linear.weights cimport weight_kind
 from osvm.core.loss cimport LOSS_MULTICLASS_HINGE, loss_init
 from osvm.core.rows cimport OSVM_PREFETCH, rows_get, rows_prefetch, rows_prefetch_start
 from osvm.core.step cimport (
@@ -76,17 +77,13 @@ cdef class AdaptiveLoop(Learner):
         cdef StepSpec step
         cdef Py_ssize_t K
         cdef Bank *m = &self.bank
-        if n_features < 1 or n_out < 1:
-            raise ValueError(f"n_features and n_out must be at least 1, got {n_features} and "
-                             f"{n_out}")
-        self.n_features, self.n_out, self.dtype = n_features, n_out, np.dtype(dtype)
-        if self.dtype not in (np.float32, np.float64):
-            raise ValueError(f"weights must be float32 or float64, not {self.dtype}")
+        self._set_shape(n_features, n_out)
+        self.dtype = np.dtype(dtype)
+        weight_kind(self.dtype)
         m.n_features, m.n_out, m.single = n_features, n_out, self.dtype == np.float32
         m.fit_intercept, m.average_from = fit_intercept, average_from
         m.averages = m.averaging = average_from >= 0.0
-        m.error_kind = {"class": ERROR_CLASS, "absolute": ERROR_ABSOLUTE,
-                        "novel": ERROR_NOVEL}[error_kind]
+        m.error_kind = ERROR_KINDS[error_kind]
         steps = [steps] if isinstance(steps, StepSpec) else list(steps)
         K = len(steps) * n_out
         for step in steps:
@@ -113,7 +110,6 @@ cdef class AdaptiveLoop(Learner):
         m.value = m.f + 7 * K
         m.wide = m.value + len(steps)
         m.active = <Py_ssize_t *> pointer(self._active)
-        self.weight_bound = -1.0
 
     def _judge(self, predictors):
         """Number the predictors."""
@@ -441,7 +437,8 @@ cdef class AdaptiveLoop(Learner):
             else:
                 for g in range(m.n_groups):
                     self.loss_at[g] += m.value[g]
-                    self.error_at[g] += error_of(m, m.f + g * m.n_out, target, label)
+                    self.error_at[g] += error_of(m.error_kind, m.n_out, m.f + g * m.n_out,
+                                                 target, label)
             if record.eta != NULL:
                 record.eta[n - start] = mean_rate(m, answering(&self.judge), row, v)
                 record.loss[n - start] = m.value[0]
@@ -470,12 +467,11 @@ cdef class AdaptiveLoop(Learner):
                 return False
         return True
 
-    def flush(self):
-        """Nothing is pending: each example makes its own step."""
+    cdef Py_ssize_t _n_scores(self) noexcept nogil:
+        return self.n_out if self.judge.judged else self.bank.K
 
-    @property
-    def pending_examples(self):
-        return 0
+    cdef bint _writes_out(self, bint averaged):
+        return self.bank.n_groups == 1 or self.judge.judged
 
     cdef double _seen(self) noexcept nogil:
         return self.bank.seen
@@ -559,29 +555,6 @@ cdef class AdaptiveLoop(Learner):
         if not (averaged and answers_mean(&self.judge, m)):
             return self.offsets[0, columns].copy()
         return self.offsets[PLANE_U + m.older, columns] / m.counts[m.older]
-
-    def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
-               Py_ssize_t start=0, Py_ssize_t stop=-1):
-        """out[i] = scores of row i, offsets included, for rows start:stop."""
-        cdef Py_ssize_t i
-        cdef Row row
-        if X.rows.n_features != self.n_features:
-            raise ValueError(f"rows have {X.rows.n_features} features, "
-                             f"the model {self.n_features}")
-        if stop < 0:
-            stop = X.rows.n_rows
-        if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
-                or out.shape[1] != (self.n_out if self.judge.judged else self.bank.K):
-            raise ValueError("out does not fit the rows")
-        # The weights are written out once when there are enough rows to pay for it.
-        if ((self.bank.n_groups == 1 or self.judge.judged)
-                and (stop - start) * (1 + self._mean_count(X)) > 2 * self.n_features):
-            self.frozen_average(averaged).decide(X, out, False, start, stop)
-            return
-        with nogil:
-            for i in range(start, stop):
-                rows_get(&X.rows, i, &row)
-                self._score_row(&row, averaged, NULL, &out[i, 0])
 
     def follow(self, AdaptiveLoop other):
         """Go on as the other learner would: averaging or not, judging or settled."""

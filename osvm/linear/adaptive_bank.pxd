@@ -12,7 +12,7 @@ from osvm.linear.adaptive_step cimport (
     PLANE_ROOT, PLANE_U, Entries, Group, add_repeated, dot_columns, grows, mirror_weight,
     prefetch_cells, rescales, size_ratio, strided_dot, unpack,
 )
-from osvm.linear.model cimport ERROR_ABSOLUTE, ERROR_CLASS
+from osvm.linear.model cimport ERROR_ABSOLUTE
 from osvm.core.rows cimport row_index, row_is_sorted, row_value
 from osvm.core.step cimport STEP_ADAPTIVE_MIRROR, STEP_ADAPTIVE_NORMALIZED, STEP_COIN_BETTING
 from osvm.core.typedefs cimport (
@@ -273,21 +273,6 @@ cdef inline void score_means(Bank *m, double *f, const weight_t *v, bint grow) n
                     for k in range(g * m.n_out, (g + 1) * m.n_out):
                         f[k] += x[i] * (1.0 / a - 1.0) * read_cell(
                             m, &m.groups[g], k, v + row.at[i], True, 0.0)
-
-
-cdef inline double error_of(Bank *m, const double *f, double target,
-                            Py_ssize_t label) noexcept nogil:
-    cdef Py_ssize_t k
-    if m.n_out > 1:
-        for k in range(m.n_out):
-            if k != label and (f[k] > f[label] or (f[k] == f[label] and k < label)):
-                return 1.0
-        return 0.0
-    if m.error_kind == ERROR_CLASS:
-        return (f[0] > 0.0) != (target > 0.0)
-    if m.error_kind == ERROR_ABSOLUTE:
-        return fabs(f[0] - target)
-    return f[0] < 1.0
 
 
 cdef inline double mean_rate(Bank *m, Py_ssize_t first, const Row *x,

@@ -24,7 +24,8 @@
 from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport int64_t
 
-from osvm.linear.adaptive_bank cimport Bank, error_of, loss_of
+from osvm.linear.adaptive_bank cimport Bank, loss_of
+from osvm.linear.model cimport error_of
 from osvm.linear.adaptive_step cimport Group
 from osvm.core.loss cimport loss_value_xi
 from osvm.core.mloss cimport mloss_value_xi
@@ -130,7 +131,8 @@ cdef inline void count_errors(Judge *judge, Bank *m, double target, Py_ssize_t l
         g = judge.place[judge.group_of[p]]
         if g < 0:
             continue
-        e = error_of(m, (m.fa if judge.is_tail[p] else m.f) + g * m.n_out, target, label)
+        e = error_of(m.error_kind, m.n_out,
+                     (m.fa if judge.is_tail[p] else m.f) + g * m.n_out, target, label)
         if e > 0.0:
             erred |= 1 << p
         judge.figures[p] = judge.decay * judge.figures[p] + c * e
@@ -153,7 +155,7 @@ cdef inline void count_answer(const Judge *judge, Bank *m, double target, Py_ssi
             loss_sum[0] += loss_value_xi(&m.loss, target, f[0], m.q)
         else:
             loss_sum[0] += mloss_value_xi(loss_of(m, &m.groups[g]), m.n_out, label, f, 1.0, m.q)
-    e = error_of(m, f, target, label)
+    e = error_of(m.error_kind, m.n_out, f, target, label)
     error_sum[0] += e
     if m.n_out == 1:
         label = target > 0.0

@@ -32,13 +32,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from osvm._input.types import Array, State
 from osvm.linear.adaptive_state import ROOT, WINDOWS
 from osvm.schedules import CANDIDATES, PREDICTORS, Auto, CoinBetting
 
-Array = npt.NDArray[Any]
-State = tuple[dict[str, Any], dict[str, Array]]
 Outputs = tuple[list[int], list[int], list[float]]
 Numbers = dict[str, Array]  # of some features or of the offset, by name: (n, columns) each
 

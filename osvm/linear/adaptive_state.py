@@ -15,15 +15,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm._input.schema import Schema, adaptive_schema, judged_schema
+from osvm._input.types import Array, State
 from osvm.linear.adaptive import AdaptiveLoop
 from osvm.linear.learner import SGDLearner
 from osvm.schedules import CoinBetting, Constant
-
-Array = npt.NDArray[Any]
-State = tuple[dict[str, Any], dict[str, Array]]
 
 ROOT, WINDOWS = 1, slice(2, 4)  # planes of the numbers: v, root, two windows, those of bets
 

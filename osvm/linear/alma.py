@@ -8,29 +8,22 @@ that need few of many features.  The kernel form (p = 2 only) is solver "alma" o
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from osvm._estimator.base import (
-    LabelIndex,
-    OnlineEstimator,
-    check_bool,
-    check_integer,
-    check_number,
-    make_generator,
-)
 from osvm._estimator.compat import ClassifierMixin
 from osvm._input import validate
-from osvm._input.labels import split_outputs
+from osvm._input.labels import LabelIndex, split_outputs
+from osvm._input.parameters import check_bool, check_integer, check_number, make_generator
 from osvm._input.schema import ArrayField, Field, Schema
-from osvm.linear.dual_loop import AlmaState
+from osvm._input.types import Array
+from osvm.linear.coef_scores import CoefScores
+from osvm.linear.dual_loop import AlmaState, restore_alma
 
-Array = NDArray[Any]
 
-
-class AlmaClassifier(ClassifierMixin, OnlineEstimator):
+class AlmaClassifier(ClassifierMixin, CoefScores):
     """Approximate large margin algorithm for the p-norm, on dense or sparse rows.
 
     Every row counts with p-norm 1 and the weights stay within the ball of q-norm 1
@@ -80,24 +73,13 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
-        self.p = p
-        self.slack = slack
-        self.margin = margin
-        self.step = step
-        self.epochs = epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
+        self._keep(locals())
 
     def fit(self, X: Any, y: Any) -> AlmaClassifier:
         """Learn from all rows, `epochs` times at most."""
         with self._lock.writing():
             source, labels = self._check(X, y, reset=True)
-            index = LabelIndex.of(labels)
-            if len(index) < 2:
-                raise ValueError(
-                    "fit needs at least two classes, but y holds one class only "
-                    f"({index.classes.tolist()[0]!r})"
-                )
+            index = LabelIndex.of_several(labels)
             Y = split_outputs(index.encode(labels), len(index))
             state = self._new_state(len(Y), source.n_features)
             epochs = check_integer("epochs", self.epochs, 1)
@@ -131,41 +113,17 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
                     raise ValueError("classes must name at least two labels")
                 state = self._new_state(len(index) if len(index) > 2 else 1, source.n_features)
             else:
-                state = known["_state"].copy()
+                state = copy.deepcopy(known["_state"])
             Y = split_outputs(index.encode(labels), len(index))
             state.learn(source, Y, np.arange(source.n_rows, dtype=np.intp))
             self._store(X, source, state, index, known.get("t_", 0) + source.n_rows)
             return self
-
-    def decision_function(self, X: Any) -> Array:
-        """w.x: (n,) for two classes, else (n, K)."""
-        with self._lock:
-            return self._decide(X)
-
-    def _decide(self, X: Any) -> Array:
-        """`decision_function`; the caller holds the lock."""
-        self._check_fitted()
-        _, rows = self._check_X(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = np.asarray(rows @ self.coef_.T, dtype=np.float64, order="C")
-        validate.check_scores(scores)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> Array:
-        """The label with the largest score; the first of equals."""
-        with self._lock:
-            scores, classes = self._decide(X), self.classes_
-        codes = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
-        labels: Array = classes[codes]
-        return labels
 
     # ------------------------------------------------------------------ helpers
 
     def _check(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Array]:
         name = type(self).__name__
         source, _ = self._check_X(X, reset=reset)
-        if y is None:
-            raise ValueError(f"requires y to be passed, but the target y is None: {name}.")
         return source, validate.check_y_classes(y, source.n_rows, estimator_name=name)
 
     def _new_state(self, n_outputs: int, d: int) -> AlmaState:
@@ -211,50 +169,22 @@ class AlmaClassifier(ClassifierMixin, OnlineEstimator):
     def _get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         scalars = self._get_base_state()
         state = self._state
-        scalars.update(
-            labels=self._index.get_state(),
-            p=state.p,
-            slack=state.slack,
-            margin=state.margin,
-            step=state.step,
-        )
-        return scalars, {
-            "raw": state.raw,
-            "scale": state.scale,
-            "power": state.power,
-            "count": state.count,
-        }
+        scalars["labels"] = self._index.get_state()
+        scalars |= {name: getattr(state, name) for name in _FIELDS}
+        return scalars, {name: getattr(state, name) for name in _ARRAYS}
 
     def _set_state(self, scalars: dict[str, Any], arrays: dict[str, Array]) -> None:
-        numbers = ("p", "slack", "margin", "step")
-        fields = {"labels": Field("dict"), **{name: _FIELDS[name] for name in numbers}}
-        self._check_scalars(scalars, fields)
+        self._check_scalars(scalars, {"labels": Field("dict"), **_FIELDS})
         index = LabelIndex.from_state(scalars["labels"])
         outputs = len(index) if len(index) > 2 else 1
-        state = _restored(
-            (outputs, scalars["n_features_in"]), {name: scalars[name] for name in numbers}, arrays
-        )
+        numbers = {name: scalars[name] for name in _FIELDS}
+        state = _restored((outputs, scalars["n_features_in"]), numbers, arrays)
         self._set_base_state(scalars)
         self._index, self._state = index, state
         self.classes_ = index.classes
         self.coef_ = state.weights()
         self.intercept_ = np.zeros(outputs)
         self.n_corrections_ = int((state.count - 1).sum())
-
-    def __getstate__(self) -> dict[str, Any]:
-        saved = dict(self.__dict__)
-        state = saved.pop("_state", None)
-        if state is not None:
-            saved["_numbers"] = {name: getattr(state, name) for name in _FIELDS}
-            saved["_arrays"] = {name: getattr(state, name) for name in _ARRAYS}
-        return saved
-
-    def __setstate__(self, saved: dict[str, Any]) -> None:
-        saved = dict(saved)
-        numbers, arrays = saved.pop("_numbers", None), saved.pop("_arrays", None)
-        self.__dict__.update(saved)
-        if numbers is not None:
-            self._state = _restored(self.coef_.shape, numbers, arrays)
 
 
 _LARGEST = 1e150  # of theta
@@ -279,8 +209,7 @@ def _restored(
         "count": ArrayField(outputs, np.float64, 1.0, 2.0**53),
     }
     Schema("ALMA classifier", _FIELDS, fields).check(numbers, arrays)
-    state = AlmaState(1, 1, *(numbers[name] for name in _FIELDS))
-    state.set_arrays(*(arrays[name] for name in _ARRAYS))
+    state = restore_alma([numbers[name] for name in _FIELDS], [arrays[name] for name in _ARRAYS])
     with np.errstate(all="ignore"):
         if not np.isfinite(state.weights()).all():
             raise ValueError("the saved weights of the ALMA classifier overflow")

@@ -12,16 +12,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from osvm._estimator.base import OnlineEstimator, make_generator
+from osvm._estimator.base import OnlineEstimator
 from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.compat import CallbackSupport
 from osvm._estimator.progress import make_progress
 from osvm._estimator.threads import Team, resolve_jobs, row_parts
 from osvm._input import validate
+from osvm._input.parameters import make_generator
 from osvm._input.rows import RowSource
+from osvm._input.types import Array
 from osvm.linear.constant import (
     warn_if_constant,
     warn_if_large,
@@ -38,7 +39,7 @@ from osvm.linear.few_rows import (
     tried_passes,
 )
 from osvm.linear.first_step import competing, with_first_step
-from osvm.linear.learner import Learner, SGDLearner
+from osvm.linear.learner import SGDLearner
 from osvm.linear.one_example import QuickOneExample
 from osvm.linear.plan import Plan, is_chosen, resolve_epochs
 from osvm.linear.scaling import ScaledRows, Scaling, common_size, decide, scaled
@@ -59,7 +60,6 @@ from osvm.linear.training import (
 from osvm.losses import Hinge, Squared
 from osvm.schedules import OF_RARE, Auto, Schedule
 
-Array = npt.NDArray[Any]
 _CSR = (sp.csr_matrix, sp.csr_array)
 _ndarray = np.ndarray
 
@@ -80,12 +80,6 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
     _visits: np.random.Generator
     _n_siblings = 0  # models of the `MultilabelClassifier` of which this is one
     history_: dict[str, Array]
-
-    def _keep(self, params: dict[str, Any]) -> None:
-        """Store the constructor's arguments untouched, under their names."""
-        for name in self._get_param_names():
-            setattr(self, name, params[name])
-        self._join_river()
 
     def _need_attribute(self, name: str) -> Any:
         """An attribute that exists after fitting, with Python's own error before."""
@@ -330,7 +324,7 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
                 self.verbose, start=int(learner.seen), absolute=plan.error_kind == "absolute"
             )
         progress = self._progress if self.verbose else None
-        roll_back = progress is None and isinstance(learner, Learner)
+        roll_back = progress is None
         # one row fails before it changes anything
         before = None if roll_back or n == 1 else learner.get_state()
         watched = progress is not None or record is not None or platt is not None
@@ -476,23 +470,13 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
             return to_sklearn(self)
 
     def sparsify(self) -> Any:
-        """Give `coef_` as a CSR matrix from now on; worth it when most weights are zero.
-
-        Returns
-        -------
-        self
-        """
+        """Give `coef_` as a CSR matrix from now on; worth it when most weights are zero."""
         self._check_fitted()
         self._sparse_coef = True
         return self
 
     def densify(self) -> Any:
-        """Give `coef_` as a dense array again.
-
-        Returns
-        -------
-        self
-        """
+        """Give `coef_` as a dense array again."""
         self._check_fitted()
         self._sparse_coef = False
         return self

@@ -6,34 +6,30 @@ import dataclasses
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm import losses, schedules
-from osvm._estimator.base import (
-    LabelIndex,
-    RunningBalance,
-    check_bool,
-    check_class_weight,
-    resolve_class_weight,
-)
 from osvm._estimator.compat import ClassifierMixin, available_if, with_callbacks
 from osvm._input import validate
-from osvm._input.labels import LabelRuns, count_codes
+from osvm._input.labels import (
+    LabelIndex,
+    LabelRuns,
+    RunningBalance,
+    count_codes,
+    pick_codes,
+    weigh_rows,
+)
+from osvm._input.parameters import check_bool
 from osvm._input.scan import copy_signs
 from osvm._input.schema import Field
+from osvm._input.types import Array
 from osvm.linear.base import LinearEstimator
 from osvm.linear.few_rows import MOST_ROWS, are_few, suit_one_step
-from osvm.linear.learner import Learner
 from osvm.linear.plan import Plan, affordable, find_loss, resolve_plan
 from osvm.linear.scores import Platt
 from osvm.linear.state import _STATE
 from osvm.linear.training import Examples
 from osvm.schedules import MOST_COLUMNS_PER_ROW, SMD, Auto
 from osvm.taxonomy import Taxonomy
-
-__all__ = ["LinearClassifier", "encode_targets"]
-
-Array = npt.NDArray[Any]
 
 
 class LinearClassifier(ClassifierMixin, LinearEstimator):
@@ -195,37 +191,14 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
-        """Learn from all rows, `epochs` times.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : array of n labels
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
-        """
+        """Learn from all rows, `epochs` times."""
         with self._lock.writing():
             source, rows = self._open(X, reset=True)
             labels = validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
-            index = LabelIndex.of(labels)
-            n_classes = len(index)
-            if n_classes < 2:
-                raise ValueError(
-                    f"fit needs at least two classes, but y holds one class only "
-                    f"({index.classes.tolist()[0]!r})"
-                )
-            codes = index.encode(labels)
-            weight = None
-            if sample_weight is not None:
-                weight = validate.check_sample_weight(
-                    sample_weight, source.n_rows, allow_zero=False
-                )
-            by_class = resolve_class_weight(self.class_weight, index, codes, weight)
-            if by_class is not None:
-                weight = by_class[codes] if weight is None else weight * by_class[codes]
+            weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
+            index = LabelIndex.of_several(labels)
+            n_classes, codes = len(index), index.encode(labels)
+            weight = weigh_rows(self.class_weight, index, codes, weight)
             if self.warm_start and "_index" in self.__dict__ and self._index != index:
                 raise ValueError("warm_start: y has other classes than the model; use partial_fit")
             labels_seen = {
@@ -267,15 +240,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
         Parameters
         ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : array of n labels
         classes : array, optional
             All labels, if they are known at the first call.
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
         """
         if classes is None and sample_weight is None and self._learn_row(X, y):
             return self
@@ -286,9 +252,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """`partial_fit` on the general path; the caller holds the lock."""
         source, rows = self._open(X)
         labels = validate.check_y_classes(y, source.n_rows, estimator_name=type(self).__name__)
-        weight = None
-        if sample_weight is not None:
-            weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
+        weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
         known = self.__dict__
         index = known.get("_index")
         if index is None:
@@ -316,15 +280,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 self._sort_labels()
             return self
         balance = known.get("_balance") or RunningBalance()
-        if self.class_weight is not None:
-            check_class_weight(self.class_weight)
-            if isinstance(self.class_weight, str):
-                by_example, balance = balance.weigh(codes, len(index))
-            else:
-                by_class = resolve_class_weight(self.class_weight, index, strict=False)
-                assert by_class is not None  # it is None for class_weight=None only
-                by_example = by_class[codes]
-            weight = by_example if weight is None else weight * by_example
+        weight, balance = balance.weigh_rows(self.class_weight, index, codes, weight)
         learner, plan, n_out = self._stream_learner(source, rows, index)
         platt = self._stream_platt(n_out)
         data = Examples(source, encode_targets(codes, n_out), weight)
@@ -391,7 +347,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             return learner, plan, n_out
         if plan.delta is not None:
             plan = dataclasses.replace(plan, delta=self._distances(index))
-        if not isinstance(learner, Learner):
+        if not hasattr(learner, "with_outputs"):
             raise ValueError(
                 "schedule='smd' cannot take new labels in mid-stream: name all of them in the "
                 "first call, partial_fit(..., classes=...)"
@@ -440,16 +396,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     # ---------------------------------------------------------------- predicting
 
     def decision_function(self, X: Any) -> Array:
-        """Scores: one per row for two classes (positive means ``classes_[1]``), else K.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array, shape (n,) or (n, K)
-        """
+        """Scores: one per row for two classes (positive means ``classes_[1]``), else K."""
         with self._lock:
             return self._scores(X, self._of_labels)
 
@@ -463,23 +410,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def _codes(self, scores: Array) -> Array:
         """The label with the largest score."""
-        scores = self._of_labels(scores)
-        if scores.ndim == 2:
-            return scores.argmax(axis=1)
-        # of a stream that has shown one label so far, all rows have that label
-        return (scores > 0 if len(self._index) > 1 else np.zeros(len(scores))).astype(np.intp)
+        return pick_codes(self._of_labels(scores), len(self._index))
 
     def predict(self, X: Any) -> Array:
-        """The label with the largest score; the first of equals.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array of n labels
-        """
+        """The label with the largest score; the first of equals."""
         with self._lock:
             codes, index = self._scores(X, self._codes), self._index
         return index.decode(codes)
@@ -507,14 +441,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         whose sigmoids have offsets of their own, so that a row near the boundary may get a
         label of less than one half; and several classes that "modified_huber" gives all the
         same probability, 0 or 1.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array, shape (n, K)
         """
         with self._lock:
             self._check_fitted()
@@ -539,16 +465,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     @available_if(_has_probability)
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array, shape (n, K)
-        """
+        """Logarithms of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 

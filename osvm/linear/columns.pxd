@@ -35,7 +35,7 @@ from osvm.linear.column_steps cimport (
 )
 from osvm.linear.mini_batch cimport take_into_batch
 from osvm.linear.model cimport (
-    AHEAD, DONE, NOT_FINITE, STEP_TOO_LARGE, Examples, LinearModel, Record,
+    AHEAD, DONE, NOT_FINITE, STEP_TOO_LARGE, Examples, LinearModel, Record, outranking,
 )
 from osvm.linear.step_guard cimport loss_slope, row_largest, step_limit
 from osvm.core.loss cimport LOSS_HINGE, loss_hinge, loss_value_xi
@@ -156,18 +156,6 @@ cdef inline double find_xi(const Columns *s, const Examples *examples, Py_ssize_
             value[g] = loss_value_xi(&s.loss, examples.y[i], f[g], &xi[g])
         total += value[g]
     return total
-
-
-cdef inline Py_ssize_t outranking(const double *f, Py_ssize_t K,
-                                  Py_ssize_t label) noexcept nogil:
-    """How many outputs come before the label's: larger, or equal and earlier."""
-    cdef Py_ssize_t k, n = 0
-    cdef double own = f[label]
-    for k in range(label):
-        n += f[k] >= own
-    for k in range(label + 1, K):
-        n += f[k] > own
-    return n
 
 
 cdef inline void count_losses(const Columns *s, const Examples *examples, Py_ssize_t i,

@@ -21,16 +21,15 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
-
-from osvm._input.scan import largest_magnitude
 
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.linear.column_steps cimport (
     SCRATCH_ROWS, XI_BINARY, XI_CLASS, XI_SET, Candidates, Columns, Group,
 )
-from osvm.linear.model cimport DONE, Examples, Options, pointer, raise_status
+from osvm.linear.model cimport (
+    DONE, Examples, Options, open_examples, pointer, raise_status, set_targets,
+)
 from osvm.linear.step_guard cimport (
     RunBounds, loss_slope, numbers_bound, rho_at, weight_room,
 )
@@ -48,25 +47,6 @@ cdef extern from "../_c/search.h" nogil:
 def limit_simd(int level):
     """Use at most this level of wide instructions here; the level in use.  For tests."""
     return osvm_simd_limit(level)
-
-
-cdef Examples open_examples(RowSource X, Py_ssize_t dim, const int64_t[::1] order,
-                            const double[::1] weight):
-    """The rows of one call; targets are the caller's to add."""
-    cdef Examples examples
-    cdef Py_ssize_t n = X.rows.n_rows
-    if X.rows.n_features != dim:
-        raise ValueError(f"rows have {X.rows.n_features} features, the model {dim}")
-    if weight is not None and weight.shape[0] != n:
-        raise ValueError(f"{weight.shape[0]} weights for {n} rows")
-    memset(&examples, 0, sizeof(Examples))
-    examples.X = &X.rows
-    if order is not None and order.shape[0]:
-        examples.order = &order[0]
-    if weight is not None and n:
-        examples.weight = &weight[0]
-    examples.largest = X.largest if X.largest >= 0.0 else largest_magnitude(X)
-    return examples
 
 
 cdef class ColumnLearner:
@@ -195,7 +175,7 @@ cdef class LabelBlock(ColumnLearner):
 
     def run(self, RowSource X, const int64_t[::1] ends, const int32_t[::1] codes, *,
             const int64_t[::1] order=None, const double[::1] weight=None,
-            const double[:, ::1] class_weight=None, bint undo=False):
+            const double[:, ::1] class_weight=None, bint roll_back=False):
         """Learn the rows of X, in this order.
 
         Parameters
@@ -210,14 +190,14 @@ cdef class LabelBlock(ColumnLearner):
         weight : float64 array of n, optional
         class_weight : float64 array (2, K), optional
             Further factors of the rows without and with a label.
-        undo : bool
+        roll_back : bool
             Go back to the state before the call when it fails (an interrupt is no failure).
 
         Raises
         ------
         FloatingPointError
             A step would overflow; the examples before it have been learnt, unless
-            `undo` is set.
+            `roll_back` is set.
         """
         cdef Columns *s = &self.columns
         cdef Py_ssize_t start = 0, n_rows = X.rows.n_rows, K = s.w.n_out
@@ -238,7 +218,7 @@ cdef class LabelBlock(ColumnLearner):
         if class_weight is not None:
             heaviest *= float(np.max(class_weight))
         saved = None
-        if not undo or stop == 1:
+        if not roll_back or stop == 1:
             self._forget_bound()
         elif not self._cannot_fail(stop, n_rows * (1.0 + X.mean_count), examples.largest,
                                    heaviest):
@@ -265,7 +245,7 @@ cdef class LabelBlock(ColumnLearner):
         """Whether n more rows are sure to be learnt without an overflow, by bounds.
 
         It is so for any sensible data and a loss whose slope is bounded, or whose steps
-        are, and saves the copy of the weights that `undo` would need.  `count` bounds the
+        are, and saves the copy of the weights that `roll_back` would need.  `count` bounds the
         stored values of a row.
         """
         cdef RunBounds run
@@ -508,24 +488,15 @@ cdef class SearchLearner(ColumnLearner):
             Py_ssize_t stop=-1, const double[::1] sample_weight=None):
         """Learn from examples order[start:stop]; targets as for `SGDLearner.run`."""
         cdef Examples examples = open_examples(X, self.weights.dim, order, sample_weight)
-        cdef const double[::1] y
-        cdef const int32_t[::1] labels
         cdef Py_ssize_t n = X.rows.n_rows if order is None else order.shape[0]
         cdef int status
         if stop < 0:
             stop = n
         if not 0 <= start <= stop <= n:
             raise ValueError(f"examples {start} to {stop} of {n}")
-        if len(targets) != X.rows.n_rows:
-            raise ValueError(f"{len(targets)} targets for {X.rows.n_rows} rows")
+        set_targets(&examples, targets, self.n_out)
         if start == stop:
             return
-        if self.n_out == 1:
-            y = targets
-            examples.y = &y[0]
-        else:
-            labels = targets
-            examples.labels = &labels[0]
         self.candidates.every = NULL
         if not X.sparse and X.rows.step == 1 and X.rows.n_features < 2**31:
             if self._every is None:

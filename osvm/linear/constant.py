@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm._input.label_sets import membership_column
 from osvm._input.scan import may_be_far
+from osvm._input.types import Array
 from osvm.exceptions import ConvergenceWarning
 from osvm.linear.first_step import rare_rows, some_rows
 from osvm.linear.learner import SGDLearner
@@ -32,8 +32,6 @@ from osvm.linear.scaling import (
 )
 from osvm.linear.training import Examples
 from osvm.schedules import MOST_COST, Adaptive, Auto, CoinBetting
-
-Array = npt.NDArray[Any]
 
 # Rows that are scored where the figures of the fit do not settle it.
 _SCORED_ROWS = 4096

@@ -424,11 +424,9 @@ cdef class AlmaState:
         self.count = np.ones(n_outputs)
         self.p, self.slack, self.margin, self.step = p, slack, margin, step
 
-    def copy(self):
-        """A state of its own."""
-        made = AlmaState(1, 1, self.p, self.slack, self.margin, self.step)
-        made.set_arrays(self.raw.copy(), self.scale.copy(), self.power.copy(), self.count.copy())
-        return made
+    def __reduce__(self):
+        return restore_alma, ((self.p, self.slack, self.margin, self.step),
+                              (self.raw, self.scale, self.power, self.count))
 
     def set_arrays(self, raw, scale, power, count):
         """Put arrays in place."""
@@ -506,3 +504,10 @@ cdef class AlmaState:
                             power[q] += power_of(raw[q, j], p)
                         scale[q] = 1.0
         return made
+
+
+def restore_alma(numbers, arrays):
+    """The state with these numbers and arrays."""
+    made = AlmaState(1, 1, *numbers)
+    made.set_arrays(*arrays)
+    return made

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["to_sklearn"]
-
 # Our losses by scikit-learn's names.  Joint losses have no counterpart: their
 # scores are those of a one-vs-rest hinge model with the same weights.
 _CLASSIFIER_LOSSES = {

@@ -35,11 +35,11 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from osvm._input.rows import RowSource
 from osvm._input.scan import largest_magnitude
+from osvm._input.types import Array
 from osvm.linear.dual import DualSolver
 from osvm.linear.examples import column_moments
 from osvm.linear.first_step import rare_rows
@@ -48,19 +48,6 @@ from osvm.linear.scaling import take
 from osvm.linear.training import run
 from osvm.losses import Hinge
 from osvm.schedules import MOST_COST, Constant
-
-__all__ = [
-    "are_few",
-    "have_few_rows",
-    "need_tries",
-    "solve_few",
-    "solve_numbers_by_steps",
-    "suit_one_step",
-    "take_solution",
-    "tried_passes",
-]
-
-Array = npt.NDArray[Any]
 
 MOST_ROWS = 500
 MOST_UNIT_ROWS, UNIT = 5000, 2.0  # sparse ones, whose usual norm is 1 within this factor

@@ -21,8 +21,8 @@ from collections.abc import Generator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from osvm._input.types import Array
 from osvm._parts.compiled import StepSpec
 from osvm.linear.examples import column_moments
 from osvm.linear.learner import SGDLearner
@@ -39,8 +39,6 @@ from osvm.schedules import (
     RARE_RATIO,
     Bottou,
 )
-
-Array = npt.NDArray[Any]
 
 # One row in so many is tried, and more where rows are short; between so many rows and so
 # many stored values.  All trials together, beside one epoch over rows of 75 values: as long

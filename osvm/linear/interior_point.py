@@ -26,8 +26,6 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from osvm.linear.narrow_rows import NarrowRows
 
-__all__ = ["interior_point"]
-
 Array = npt.NDArray[np.float64]
 
 _INSIDE = 0.995  # of the way to the boundary
@@ -123,22 +121,7 @@ class _Point:
 def interior_point(
     A: NarrowRows, U: Array, *, penalty: float, tol: float, max_steps: int
 ) -> tuple[Array, Array | None, int]:
-    """alpha and u = (w, b) near the optimum, and the number of steps.
-
-    u is None where the steps ended before w was the sum of alpha_i y_i x_i.
-
-    Parameters
-    ----------
-    A : NarrowRows
-        With labels of both signs.
-    U : array of n positive numbers
-        The weight of each row's loss against ``1/2 ||w||^2``.
-    penalty : float
-        The offset costs ``penalty/2 b^2``; 0 for a free one.
-    tol : float
-        Relative duality gap to reach.
-    max_steps : int
-    """
+    """As `osvm.linear.newton.newton`, for the hinge and from a start of its own."""
     point, n_steps = _Point(A, U, penalty), 0
     with np.errstate(all="ignore"):  # a step that is not finite is not made
         while n_steps < max_steps and point.gap(tol) > tol and point.move():

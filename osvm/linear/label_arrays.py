@@ -8,14 +8,11 @@ shape for each label, or -1 for none.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm._input.schema import ArrayField, Schema
-
-Array = npt.NDArray[Any]
+from osvm._input.types import Array
 
 _SHAPES = "_shapes"
 

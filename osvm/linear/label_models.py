@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from osvm._input.label_sets import membership_column
 from osvm._input.labels import LabelIndex, RunningBalance, resolve_class_weight
 from osvm._input.rows import RowSource
+from osvm._input.types import Array
 from osvm._input.validate import check_scores
 from osvm.linear import options
 from osvm.linear.adaptive_state import AdaptiveLearner
@@ -33,7 +33,6 @@ from osvm.linear.training import resolve_shuffle, visiting_order
 from osvm.linear.weights import ScaledMatrix
 from osvm.schedules import Auto
 
-Array = npt.NDArray[Any]
 Sets = tuple[Array, Array]  # where each row's labels begin (n + 1), and their columns
 
 
@@ -135,7 +134,7 @@ class LabelModels:
         in_blocks = isinstance(X, ScaledRows) and X.n_rows > X.block_rows
         before = self.copy().block if in_blocks else self.block
         try:
-            _run(self.block, X, sets, weight=weight, undo=True)
+            _run(self.block, X, sets, weight=weight, roll_back=True)
         except FloatingPointError:
             self.block = before
             raise
@@ -212,25 +211,16 @@ class LabelModels:
 
 
 def _run(
-    block: LabelBlock,
-    X: Any,
-    sets: Sets,
-    order: Array | None = None,
-    *,
-    weight: Array | None,
-    class_weight: Array | None = None,
-    undo: bool = False,
+    block: LabelBlock, X: Any, sets: Sets, order: Any = None, *, weight: Any, **options: Any
 ) -> None:
     """One pass over the rows, which may have to be scaled."""
     if not isinstance(X, ScaledRows):
-        block.run(X, *sets, order=order, weight=weight, class_weight=class_weight, undo=undo)
+        block.run(X, *sets, order=order, weight=weight, **options)
         return
     for _, rows, part in X.blocks(order):
         own = None if weight is None else weight[rows]
         with rows_named(rows):
-            block.run(
-                part, *_rows_of(sets, rows), weight=own, class_weight=class_weight, undo=undo
-            )
+            block.run(part, *_rows_of(sets, rows), weight=own, **options)
 
 
 def _shared(plan: Plan) -> Plan:
@@ -464,22 +454,22 @@ def learn_apart(
         models.append(new_model())
         models[-1]._scaling = scaling
     columns = np.unique(rows.indices) if sp.issparse(rows) else None
-    undo: list[Callable[[], None]] = []
+    backups: list[Callable[[], None]] = []
     try:
         for k, model in enumerate(models):
             if "t_" in model.__dict__:
-                undo.append(_way_back(model, columns))
+                backups.append(_prepared_roll_back(model, columns))
             options = {} if "t_" in model.__dict__ else {"classes": [0, 1]}
             y = membership_column(member, k)
             model.partial_fit(rows, y, sample_weight=sample_weight, **options)
     except BaseException:
-        for go_back in undo:
+        for go_back in backups:
             go_back()
         raise
 
 
-def _way_back(model: LinearClassifier, columns: Array | None) -> Callable[[], None]:
-    """What undoes learning rows that store these columns (None: any).
+def _prepared_roll_back(model: LinearClassifier, columns: Array | None) -> Callable[[], None]:
+    """What rolls back the learning of rows that store these columns (None: any).
 
     Adaptive steps change no other columns, so that one short row costs no copy of the weights.
     """

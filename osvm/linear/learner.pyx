@@ -26,17 +26,15 @@ import numpy as np
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, sqrt
-from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memset
+from libc.stdint cimport int64_t
 
-from osvm._input.scan import largest_magnitude
 from osvm._input.schema import sgd_schema
 
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm._input.rows cimport RowSource
 from osvm.linear.model cimport (
     DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, NOT_FINITE, Examples, LinearModel, Options,
-    pointer, raise_status,
+    open_examples, pointer, raise_status, set_targets,
 )
 from osvm.linear.mini_batch cimport apply_batch
 from osvm.linear.column_steps cimport SCRATCH_ROWS
@@ -48,11 +46,14 @@ from osvm.core.rows cimport rows_get
 from osvm.core.smat cimport smat_average_dot, smat_dot
 from osvm.core.step cimport STEP_BOTTOU, STEP_CONSTANT
 from osvm.core.svec cimport svec_average_dot, svec_dot
-from osvm.core.typedefs cimport Row, SMat
+from osvm.core.typedefs cimport Row, Rows, SMat
 
 
 cdef enum:
     KEEP_GIL = 4096     # multiplications that take less time than giving up the GIL
+
+
+ERROR_KINDS = {"class": ERROR_CLASS, "absolute": ERROR_ABSOLUTE, "novel": ERROR_NOVEL}
 
 
 def _of_weights(scalars, arrays):
@@ -62,10 +63,16 @@ def _of_weights(scalars, arrays):
 
 
 cdef class Learner:
-    """Base of the learners whose loops read `Examples`: `run`, and what it asks of them."""
+    """Base of all learners: `run` and `decide`, and what they ask of a learner."""
+
+    cdef _set_shape(self, Py_ssize_t n_features, Py_ssize_t n_out):
+        if n_features < 1 or n_out < 1:
+            raise ValueError(f"n_features and n_out must be at least 1, got {n_features} and "
+                             f"{n_out}")
+        self.n_features, self.n_out, self.weight_bound = n_features, n_out, -1.0
 
     def run(self, RowSource X, targets, order=None, Py_ssize_t start=0, Py_ssize_t stop=-1,
-            sample_weight=None, record=None, bint undo=False, double curvature=0.0):
+            sample_weight=None, record=None, bint roll_back=False, double curvature=0.0):
         """Learn from examples order[start:stop] (rows start:stop without an order).
 
         Parameters
@@ -79,7 +86,7 @@ cdef class Learner:
         record : dict of float64 arrays, optional
             "eta", "loss" and "error" of example n go to entry n - start; "score", with a
             column per output, is what prediction would have given before the step.
-        undo : bool
+        roll_back : bool
             Go back to the state before the call when it fails (an interrupt is no
             failure).
         curvature : float
@@ -90,48 +97,21 @@ cdef class Learner:
         ------
         FloatingPointError
             A step would overflow; the examples before it have been learnt, unless
-            `undo` is set.
+            `roll_back` is set.
         """
-        cdef const int64_t[::1] order_view
-        cdef const double[::1] y_view, weight_view
-        cdef const int32_t[::1] label_view
         cdef double[::1] eta_view, loss_view, error_view
         cdef double[:, ::1] score_view
-        cdef Examples examples
-        cdef Py_ssize_t end, chunk, n = X.rows.n_rows, first = start, failed = 0
+        cdef Examples examples = open_examples(X, self.n_features, order, sample_weight)
+        cdef Py_ssize_t n = X.rows.n_rows if order is None else len(order)
+        cdef Py_ssize_t end, chunk, first = start, failed = 0
         cdef int status = DONE
-        if X.rows.n_features != self.n_features:
-            raise ValueError(f"rows have {X.rows.n_features} features, "
-                             f"the model {self.n_features}")
-        memset(&examples, 0, sizeof(Examples))
-        examples.X = &X.rows
-        if order is not None:
-            order_view = order
-            n = order_view.shape[0]
-            if n:
-                examples.order = &order_view[0]
         if stop < 0:
             stop = n
         if not 0 <= start <= stop <= n:
             raise ValueError(f"examples {start} to {stop} of {n}")
         if start == stop:
             return
-        if self.n_out == 1:
-            y_view = targets
-            if y_view.shape[0] != X.rows.n_rows:
-                raise ValueError(f"{y_view.shape[0]} targets for {X.rows.n_rows} rows")
-            examples.y = &y_view[0]
-        else:
-            label_view = targets
-            if label_view.shape[0] != X.rows.n_rows:
-                raise ValueError(f"{label_view.shape[0]} labels for {X.rows.n_rows} rows")
-            examples.labels = &label_view[0]
-        if sample_weight is not None:
-            weight_view = sample_weight
-            if weight_view.shape[0] != X.rows.n_rows:
-                raise ValueError(f"{weight_view.shape[0]} weights for {X.rows.n_rows} rows")
-            examples.weight = &weight_view[0]
-        examples.largest = X.largest if X.largest >= 0.0 else largest_magnitude(X)
+        set_targets(&examples, targets, self.n_out)
         if record is not None and "eta" in record:
             eta_view, loss_view, error_view = record["eta"], record["loss"], record["error"]
             examples.record.eta, examples.record.loss = &eta_view[0], &loss_view[0]
@@ -143,7 +123,7 @@ cdef class Learner:
             examples.record.score = &score_view[0, 0]
         chunk = self._mean_count(X)
         saved = None
-        if not undo or stop - start == 1:   # one example fails before it changes anything
+        if not roll_back or stop - start == 1:   # one example fails before it changes anything
             self.weight_bound = -1.0
         elif not self._cannot_fail(
                 stop - start, X.rows.n_rows * (1.0 + chunk), examples.largest,
@@ -185,9 +165,65 @@ cdef class Learner:
         """Examples from `at`, which moves on, to `stop`; DONE, or why `at` was not learnt."""
         return NOT_FINITE
 
+    def flush(self):
+        """Make pending updates; nothing is pending where each example makes its own step."""
+
+    @property
+    def pending_examples(self):
+        """Examples whose step has not been made yet."""
+        return 0
+
+    def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
+               Py_ssize_t start=0, Py_ssize_t stop=-1):
+        """out[i] = scores of row i, intercepts included, for rows start:stop."""
+        cdef Py_ssize_t n = self._n_scores()
+        cdef double small[SCRATCH]
+        cdef double[::1] large
+        cdef double *work = small
+        if X.rows.n_features != self.n_features:
+            raise ValueError(f"rows have {X.rows.n_features} features, "
+                             f"the model {self.n_features}")
+        if stop < 0:
+            stop = X.rows.n_rows
+        if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
+                or out.shape[1] != n:
+            raise ValueError("out does not fit the rows")
+        if start == stop:
+            return
+        # Weights that answer are written out once when there are enough rows to pay for it.
+        if (self._writes_out(averaged)
+                and (stop - start) * (1 + self._mean_count(X)) > 2 * self.n_features):
+            self.frozen_average(averaged).decide(X, out, False, start, stop)
+            return
+        if n > SCRATCH:
+            large = np.empty(n)
+            work = &large[0]
+        if stop - start == 1 and n * self._mean_count(X) < KEEP_GIL:
+            self._score_rows(&X.rows, start, stop, averaged, work, &out[0, 0])
+            return
+        with nogil:
+            self._score_rows(&X.rows, start, stop, averaged, work, &out[0, 0])
+
+    cdef Py_ssize_t _n_scores(self) noexcept nogil:
+        """Scores of one row."""
+        return self.n_out
+
+    cdef bint _writes_out(self, bint averaged):
+        """Whether `frozen_average` has weights that are read faster than those of the loop."""
+        return False
+
     cdef void _score_row(self, const Row *row, bint averaged, double *work,
                          double *out) noexcept nogil:
         """Scores of one row, with scratch of n_out doubles; changes nothing."""
+
+    cdef void _score_rows(self, const Rows *X, Py_ssize_t start, Py_ssize_t stop, bint averaged,
+                          double *work, double *out) noexcept nogil:
+        """out[i] = scores of row i."""
+        cdef Py_ssize_t i, n = self._n_scores()
+        cdef Row row
+        for i in range(start, stop):
+            rows_get(X, i, &row)
+            self._score_row(&row, averaged, work, out + i * n)
 
     cdef double _seen(self) noexcept nogil:
         return 0.0
@@ -239,8 +275,7 @@ cdef class SGDLearner(Learner):
         self.model.options.intercept_eta0 = intercept_eta0
         self.model.options.batch_size = batch_size
         self.model.options.fit_intercept = fit_intercept
-        self.model.options.error_kind = {"class": ERROR_CLASS, "absolute": ERROR_ABSOLUTE,
-                                         "novel": ERROR_NOVEL}[error_kind]
+        self.model.options.error_kind = ERROR_KINDS[error_kind]
         self.set_parts(loss, step)
         if weights is None:
             track = radius > 0.0
@@ -340,7 +375,7 @@ cdef class SGDLearner(Learner):
 
         The answer is by bounds: each step moves a weight by at most eta |xi| |x|.
         It is yes for any sensible data and a loss whose slope is bounded, or whose
-        steps are, and saves the copy of the weights that `undo` would need.
+        steps are, and saves the copy of the weights that `roll_back` would need.
 
         Parameters
         ----------
@@ -401,42 +436,6 @@ cdef class SGDLearner(Learner):
 
     # ----------------------------------------------------------- predicting
 
-    def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
-               Py_ssize_t start=0, Py_ssize_t stop=-1):
-        """out[i] = scores of row i, intercepts included, for rows start:stop."""
-        cdef Py_ssize_t i
-        cdef Row row
-        cdef bint mean = averaged and self.weights.averaged_count > 0
-        cdef double small[SCRATCH]
-        cdef double[::1] large
-        cdef double *work = small
-        cdef SMat mat
-        if X.rows.n_features != self.weights.dim:
-            raise ValueError(f"rows have {X.rows.n_features} features, "
-                             f"the model {self.weights.dim}")
-        if stop < 0:
-            stop = X.rows.n_rows
-        if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
-                or out.shape[1] != self.model.n_out:
-            raise ValueError("out does not fit the rows")
-        # The average is written out once when there are enough rows to pay for it.
-        if mean and (stop - start) * (1 + self._mean_count(X)) > 2 * self.weights.dim:
-            frozen = self.frozen_average()
-            frozen.decide(X, out, False, start, stop)
-            return
-        if self.model.n_out > SCRATCH:
-            large = np.empty(self.model.n_out)
-            work = &large[0]
-        mat = self._reader(work)
-        if stop - start == 1 and self.model.n_out * self._mean_count(X) < KEEP_GIL:
-            rows_get(&X.rows, start, &row)
-            self._score(&mat, &row, mean, &out[start, 0])
-            return
-        with nogil:
-            for i in range(start, stop):
-                rows_get(&X.rows, i, &row)
-                self._score(&mat, &row, mean, &out[i, 0])
-
     cdef SMat _reader(self, double *work) noexcept nogil:
         """The weights of several outputs for `_score`, with scratch of n_out doubles."""
         cdef SMat mat
@@ -467,16 +466,31 @@ cdef class SGDLearner(Learner):
             for k in range(m.n_out):
                 out[k] += m.b[k]
 
+    cdef bint _writes_out(self, bint averaged):
+        return averaged and self.weights.averaged_count > 0
+
     cdef void _score_row(self, const Row *row, bint averaged, double *work,
                          double *out) noexcept nogil:
         cdef SMat mat = self._reader(work)
-        cdef double count = mat.avg_count if self.model.vec == NULL else self.model.vec.avg_count
-        self._score(&mat, row, averaged and count > 0.0, out)
+        self._score(&mat, row, averaged and self._averaged_count() > 0.0, out)
+
+    cdef void _score_rows(self, const Rows *X, Py_ssize_t start, Py_ssize_t stop, bint averaged,
+                          double *work, double *out) noexcept nogil:
+        cdef Py_ssize_t i, n = self.model.n_out
+        cdef Row row
+        cdef SMat mat = self._reader(work)
+        cdef bint mean = averaged and self._averaged_count() > 0.0
+        for i in range(start, stop):
+            rows_get(X, i, &row)
+            self._score(&mat, &row, mean, out + i * n)
+
+    cdef double _averaged_count(self) noexcept nogil:
+        return self.model.mat.avg_count if self.model.vec == NULL else self.model.vec.avg_count
 
     cdef double _seen(self) noexcept nogil:
         return self.model.seen
 
-    def frozen_average(self):
+    def frozen_average(self, bint averaged=True):
         """A learner whose plain weights are this one's average, for prediction."""
         cdef SGDLearner copied = self._like(None)
         copied.weights.set_array(self.weights.array(averaged=True))

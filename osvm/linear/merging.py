@@ -22,10 +22,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
-State = tuple[dict[str, Any], dict[str, Array]]
+from osvm._input.types import Array, State
+
 # Output `new[k]` of the merged model is `sign[k]` times output `old[k]` of the part.
 Outputs = tuple[list[int], list[int], list[float]]
 

@@ -14,18 +14,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm._estimator.threads import Team
+from osvm._input.types import Array
 from osvm.linear.adaptive_merging import merge_adaptive
 from osvm.linear.adaptive_state import AdaptiveLearner
 from osvm.linear.learner import SGDLearner
 from osvm.linear.merging import State, merge_sigmoids, merge_states
 from osvm.linear.scores import Platt
 
-__all__ = ["Mixer", "useful_jobs"]
-
-Array = npt.NDArray[Any]
 Learn = Callable[[Any, Platt | None, Array], None]
 ROWS_PER_THREAD = 2000  # with fewer a thread learns too little before the merge
 MERGED = 1 << 17  # weights that are merged at a time; their sums stay in the cache

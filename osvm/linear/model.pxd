@@ -2,9 +2,11 @@
 #
 # `SGDLearner` (osvm/linear/learner.pyx) owns the memory behind the pointers; the loops
 # (one_output, columns, mini_batch) are handed this struct and know no Python object.
-from libc.math cimport sqrt
+from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
 
+from osvm._input.rows cimport RowSource
 from osvm.core.smat cimport (
     smat_count_average, smat_project_one, smat_shrink_one, smat_sq_norm_one, smat_start_average,
 )
@@ -22,6 +24,8 @@ cdef enum Status:
     DONE = 0
     NOT_FINITE = 1          # the loss or its derivative at this row
     STEP_TOO_LARGE = 2      # the step would overflow the weights
+    META_NOT_FINITE = 3     # the same of stochastic meta-descent, whose step size may be at fault
+    META_STEP_TOO_LARGE = 4
 
 cdef enum Error:
     ERROR_CLASS = 0         # a wrong label
@@ -138,19 +142,83 @@ cdef inline void after_step(LinearModel *model) noexcept nogil:
             model.b_sum[k] += model.b[k]
 
 
+cdef inline Py_ssize_t outranking(const double *f, Py_ssize_t K,
+                                  Py_ssize_t label) noexcept nogil:
+    """How many outputs come before the label's: larger, or equal and earlier."""
+    cdef Py_ssize_t k, n = 0
+    cdef double own = f[label]
+    for k in range(label):
+        n += f[k] >= own
+    for k in range(label + 1, K):
+        n += f[k] > own
+    return n
+
+
+cdef inline double error_of(int kind, Py_ssize_t n_out, const double *f, double target,
+                            Py_ssize_t label) noexcept nogil:
+    """What the scores f count as an error (`kind` is an Error); of several, the label's."""
+    if n_out > 1:
+        return outranking(f, n_out, label) > 0
+    if kind == ERROR_CLASS:
+        return (f[0] > 0.0) != (target > 0.0)
+    if kind == ERROR_ABSOLUTE:
+        return fabs(f[0] - target)
+    return f[0] < 1.0
+
+
 cdef inline void *pointer(object array) except NULL:
     """Where a contiguous numpy array of ours keeps its numbers."""
     cdef size_t where = array.__array_interface__["data"][0]
     return <void *> where
 
 
+cdef inline Examples open_examples(RowSource X, Py_ssize_t dim, const int64_t[::1] order,
+                                   const double[::1] weight):
+    """The rows of one call; targets are the caller's to add."""
+    cdef Examples examples
+    cdef Py_ssize_t n = X.rows.n_rows
+    if X.rows.n_features != dim:
+        raise ValueError(f"rows have {X.rows.n_features} features, the model {dim}")
+    if weight is not None and weight.shape[0] != n:
+        raise ValueError(f"{weight.shape[0]} weights for {n} rows")
+    memset(&examples, 0, sizeof(Examples))
+    examples.X = &X.rows
+    if order is not None and order.shape[0]:
+        examples.order = &order[0]
+    if weight is not None and n:
+        examples.weight = &weight[0]
+    if X.largest < 0.0:
+        from osvm._input.scan import largest_magnitude
+        largest_magnitude(X)
+    examples.largest = X.largest
+    return examples
+
+
+cdef inline int set_targets(Examples *examples, targets, Py_ssize_t n_out) except -1:
+    """Numbers (float64) for one output, class codes (int32) for several."""
+    cdef const double[::1] y
+    cdef const int32_t[::1] labels
+    cdef Py_ssize_t n = examples.X.n_rows
+    if len(targets) != n:
+        raise ValueError(f"{len(targets)} targets for {n} rows")
+    if n and n_out == 1:
+        y = targets
+        examples.y = &y[0]
+    elif n:
+        labels = targets
+        examples.labels = &labels[0]
+    return 0
+
+
 cdef inline int raise_status(loss_spec, int status, Py_ssize_t row) except -1:
     """Raise what a loop's status means for this row; an error of the loss's own goes first."""
     loss_spec.raise_error()
-    if status == NOT_FINITE:
+    meta = status in (META_NOT_FINITE, META_STEP_TOO_LARGE)
+    if status in (NOT_FINITE, META_NOT_FINITE):
         raise FloatingPointError(
-            f"the loss is not finite at row {row}: scale the features (for example to unit "
-            "norm) or the targets, or lower the step size")
+            f"the loss{' or the step size' * meta} is not finite at row {row}: scale the features "
+            "(for example to unit norm) or the targets, or lower "
+            f"{'eta0 or mu' if meta else 'the step size'}")
     raise FloatingPointError(
         f"the step at row {row} would overflow the weights: scale the features (for example "
-        "to unit norm), raise reg or lower eta0")
+        f"to unit norm), raise reg or lower eta0{' or mu' * meta}")

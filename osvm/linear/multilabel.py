@@ -20,19 +20,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from osvm._estimator.base import OnlineEstimator, make_generator
+from osvm._estimator.base import OnlineEstimator
 from osvm._estimator.compat import ClassifierMixin, available_if
 from osvm._input import validate
 from osvm._input.label_sets import MAX_LABELS, LabelSets
 from osvm._input.labels import LabelIndex, LabelRuns
-from osvm._input.parameters import check_choice, check_integer
+from osvm._input.parameters import check_choice, check_integer, make_generator
 from osvm._input.rows import RowSource
 from osvm._input.schema import Field, check_list
+from osvm._input.types import Array
 from osvm.linear.classifier import LinearClassifier
 from osvm.linear.constant import warn_if_off_center, warn_of_columns, warn_of_labels
 from osvm.linear.label_arrays import part_arrays, stack_arrays
@@ -49,7 +49,6 @@ from osvm.linear.scaling import Scaling, scaled
 from osvm.linear.state import PlanParams
 from osvm.schedules import Auto
 
-Array = npt.NDArray[Any]
 _BINARY = LabelIndex.of(np.array([0, 1]))
 
 
@@ -98,6 +97,11 @@ epochs, tol, shuffle, random_state, probability
     """
 
     _error_kind = "class"
+    _docs: ClassVar[dict[str, str]] = {
+        "y": "n collections of labels, or an (n, K) matrix of 0 and 1, dense or sparse",
+        "predict": "array, shape (n, K)",
+        "decision_function": "array, shape (n, K)",
+    }
 
     def __init__(
         self,
@@ -120,23 +124,7 @@ epochs, tol, shuffle, random_state, probability
         class_weight: Any = None,
         probability: bool = False,
     ) -> None:
-        self.loss = loss
-        self.reg = reg
-        self.C = C
-        self.schedule = schedule
-        self.eta0 = eta0
-        self.project = project
-        self.average = average
-        self.batch_size = batch_size
-        self.normalize = normalize
-        self.scale = scale
-        self.fit_intercept = fit_intercept
-        self.epochs = epochs
-        self.tol = tol
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.class_weight = class_weight
-        self.probability = probability
+        self._keep(locals())
 
     def _new_inner(self, n_labels: int = 1, auto: bool = True, **changed: Any) -> LinearClassifier:
         """The model of one of the labels; without `auto`, with one setting."""
@@ -170,18 +158,7 @@ epochs, tol, shuffle, random_state, probability
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultilabelClassifier:
-        """Learn from all rows.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : n collections of labels, or an (n, K) matrix of 0 and 1, dense or sparse
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
-        """
+        """Learn from all rows."""
         with self._lock.writing():
             source, rows = self._open(X, reset=True)
             sets = LabelSets.of(y, source.n_rows)
@@ -266,16 +243,9 @@ epochs, tol, shuffle, random_state, probability
 
         Parameters
         ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : n collections of labels, or an (n, K) matrix of 0 and 1, dense or sparse
         classes : array, optional
             All labels, if they are known at the first call.  A label that appears later is
             learnt from there on.
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
         """
         with self._lock.changing():
             source, rows = self._open(X)

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NarrowRows"]
-
 Array = npt.NDArray[np.float64]
 
 BLOCK = 4096  # rows

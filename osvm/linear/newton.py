@@ -23,8 +23,6 @@ from scipy.linalg.lapack import dposv
 
 from osvm.linear.narrow_rows import NarrowRows
 
-__all__ = ["newton"]
-
 Array = npt.NDArray[np.float64]
 
 LINE_TRIES = 60

@@ -5,23 +5,19 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from osvm._estimator.compat import OutlierMixin, with_callbacks
 from osvm._input import validate
 from osvm._input.parameters import check_number
 from osvm._input.schema import ArrayField, Field, Schema
+from osvm._input.types import Array
 from osvm.linear.examples import column_moments
 from osvm.linear.first_step import some_rows
 from osvm.linear.one_score import OneScore
 from osvm.linear.plan import resolve_plan
 from osvm.linear.scaling import ScaledRows, decide, first_sq_norm, take
 from osvm.linear.training import Examples
-
-__all__ = ["LinearNovelty"]
-
-Array = npt.NDArray[Any]
 
 RECENT = 1024  # scores of a stream that its offset is taken from
 # reg in units of the squared norm of the rows' mean, and of a stream's first row: sparse rows
@@ -112,18 +108,7 @@ class LinearNovelty(OutlierMixin, OneScore):
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearNovelty:
-        """Learn from all rows, `epochs` times.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : ignored
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
-        """
+        """Learn from all rows, `epochs` times."""
         with self._lock.writing():
             source, rows = self._open(X, reset=True)
             weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
@@ -135,18 +120,7 @@ class LinearNovelty(OutlierMixin, OneScore):
             return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearNovelty:
-        """Learn from the next rows of a stream, in their order.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : ignored
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
-        """
+        """Learn from the next rows of a stream, in their order."""
         with self._lock.changing():
             source, rows = self._open(X)
             weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
@@ -240,44 +214,17 @@ class LinearNovelty(OutlierMixin, OneScore):
     # --------------------------------------------------------------- answers
 
     def score_samples(self, X: Any) -> Array:
-        """w.x + b for each row: the larger, the more usual.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array of n numbers
-        """
+        """w.x + b for each row: the larger, the more usual."""
         with self._lock:
             return self._scores(X)[:, 0]
 
     def decision_function(self, X: Any) -> Array:
-        """`score_samples` minus `offset_`: negative for novel rows.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array of n numbers
-        """
+        """`score_samples` minus `offset_`: negative for novel rows."""
         with self._lock:
             return self._scores(X)[:, 0] - self.offset_
 
     def predict(self, X: Any) -> Array:
-        """+1 for usual rows, -1 for novel ones.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array of n integers
-        """
+        """+1 for usual rows, -1 for novel ones."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
 

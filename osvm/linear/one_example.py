@@ -14,7 +14,6 @@ import scipy.sparse as sp
 
 import osvm.linear.one_row as one_row
 from osvm._estimator.one_example import NOT_GIVEN, OneExample
-from osvm.linear.learner import Learner
 
 _csr_matrix, _csr_array, _ndarray = sp.csr_matrix, sp.csr_array, np.ndarray
 
@@ -94,8 +93,8 @@ class QuickOneExample(OneExample):
     def _make_one(self) -> None:
         """The fast path for later calls, where there is none or an old one."""
         known = self.__dict__
-        if not isinstance(known["_learner"], Learner) or known.get("_scaling") is not None:
-            return  # meta-descent and scaled columns go through partial_fit
+        if known.get("_scaling") is not None:
+            return  # scaled columns go through partial_fit
         if not self._plan_is_current():  # type: ignore[attr-defined]
             return  # partial_fit follows the parameters first
         index = known.get("_index")

@@ -19,8 +19,8 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
 from osvm.linear.model cimport (
-    AHEAD, DONE, ERROR_ABSOLUTE, ERROR_CLASS, NOT_FINITE, RING, STEP_TOO_LARGE, Examples,
-    LinearModel, Options, Record, lift_vector, project_vector,
+    AHEAD, DONE, NOT_FINITE, RING, STEP_TOO_LARGE, Examples, LinearModel, Options, Record,
+    error_of, lift_vector, project_vector,
 )
 from osvm.linear.mini_batch cimport take_into_batch
 from osvm.linear.step_guard cimport (
@@ -49,15 +49,6 @@ cdef enum:
     STARTS_AHEAD = 8        # the same for where it starts
     ENTRIES_AHEAD = 2560    # in file order, entries
     PAIRS_PAY = 8           # stored values per weight from which pairs are laid out
-
-
-cdef inline double error_of(const Options *options, double f, double target) noexcept nogil:
-    """What the score f counts as an error."""
-    if options.error_kind == ERROR_CLASS:
-        return (f > 0.0) != (target > 0.0)
-    if options.error_kind == ERROR_ABSOLUTE:
-        return fabs(f - target)
-    return f < 1.0
 
 
 cdef inline double value_xi(const Loss *loss, double y, double f, double *xi) noexcept nogil:
@@ -225,7 +216,7 @@ cdef inline int learn_sparse(LinearModel *model, const Examples *examples, Py_ss
             b_sum += b
         seen += 1.0
         loss_sum += value
-        error_sum += error_of(&options, f, target)
+        error_sum += error_of(options.error_kind, 1, &f, target, 0)
         n += 1
     if pairs != NULL:
         scatter_pairs(&w, v, pairs)
@@ -323,7 +314,7 @@ cdef inline int learn_general(LinearModel *model, const Examples *examples, Py_s
                 model.b_sum[0] += b
         seen += 1.0
         loss_sum += value
-        error_sum += error_of(&options, f, target)
+        error_sum += error_of(options.error_kind, 1, &f, target, 0)
         if record.eta != NULL:
             record.eta[n - start] = eta
             record.loss[n - start] = value

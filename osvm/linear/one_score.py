@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy.typing as npt
-
+from osvm._input.types import Array
 from osvm.linear.base import LinearEstimator
 from osvm.linear.plan import resolve_plan
 from osvm.linear.training import Examples
-
-Array = npt.NDArray[Any]
 
 
 class OneScore(LinearEstimator):

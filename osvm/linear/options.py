@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["OPTIONS", "WAYS", "asked", "asked_by_plan", "refuse", "refused", "table"]
-
 # How messages and the documentation call each way of learning.
 WAYS = {
     "steps": "another schedule",

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm import losses, schedules
 from osvm._estimator.threads import resolve_jobs
@@ -30,6 +29,7 @@ from osvm._input.schema import (
     meta_schema,
     sgd_schema,
 )
+from osvm._input.types import Array
 from osvm.linear import options
 from osvm.linear.adaptive_merging import Layout
 from osvm.linear.adaptive_state import AdaptiveLearner
@@ -50,8 +50,6 @@ from osvm.schedules import (
     InverseTime,
     Schedule,
 )
-
-Array = npt.NDArray[Any]
 
 EPOCHS = 5  # of a fit that does not say
 # Numbers that the settings of `Auto` may take together, all of them, the two that are best

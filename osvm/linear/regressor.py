@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy.typing as npt
-
 from osvm._estimator.compat import RegressorMixin, with_callbacks
 from osvm._input import validate
+from osvm._input.types import Array
 from osvm.linear.constant import warn_if_far
 from osvm.linear.one_score import OneScore
 from osvm.linear.plan import resolve_plan
 from osvm.linear.training import Examples
-
-__all__ = ["LinearRegressor"]
-
-Array = npt.NDArray[Any]
 
 
 class LinearRegressor(RegressorMixin, OneScore):
@@ -93,18 +88,7 @@ class LinearRegressor(RegressorMixin, OneScore):
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
-        """Learn from all rows, `epochs` times.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : array of n numbers
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
-        """
+        """Learn from all rows, `epochs` times."""
         with self._lock.writing():
             source, rows = self._open(X, reset=True)
             targets = validate.check_y_regression(y, source.n_rows)
@@ -116,18 +100,7 @@ class LinearRegressor(RegressorMixin, OneScore):
             return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
-        """Learn from the next rows of a stream, in their order.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : array of n numbers
-        sample_weight : array of n weights, optional
-
-        Returns
-        -------
-        self
-        """
+        """Learn from the next rows of a stream, in their order."""
         if sample_weight is None and self._learn_row(X, y):
             return self
         with self._lock.changing():
@@ -139,15 +112,6 @@ class LinearRegressor(RegressorMixin, OneScore):
         return self
 
     def predict(self, X: Any) -> Array:
-        """w.x + b for each row.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array of n numbers
-        """
+        """w.x + b for each row."""
         with self._lock:
             return self._scores(X)[:, 0]

@@ -38,33 +38,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Schema
+from osvm._input.types import Array
 from osvm.linear.examples import column_moments, sq_norm, stored_columns, take_rows
 
-__all__ = [
-    "CENTER",
-    "FIXED",
-    "OFF_CENTER",
-    "VARIES",
-    "Columns",
-    "ScaledRows",
-    "Scaling",
-    "common_size",
-    "decide",
-    "far_columns",
-    "first_sq_norm",
-    "large_columns",
-    "rows_named",
-    "same_center",
-    "scaled",
-    "some_columns",
-    "take",
-]
-
-Array = npt.NDArray[Any]
 Columns = tuple[Array, ...]  # what some rows say of them: `some_columns`
 
 FIXED = ("std", "maxabs")  # what needs all rows before the first step

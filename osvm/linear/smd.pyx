@@ -33,16 +33,21 @@ plain learner of `osvm/linear/learner.pyx`.
 """
 import numpy as np
 
-from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport NAN, fabs, isfinite, pow
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 from osvm._input.schema import meta_schema
 
-from osvm._input.rows cimport RowSource
-from osvm._parts.compiled cimport LossSpec, StepSpec
-from osvm.linear.model cimport AHEAD, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, pointer
+from osvm.linear.learner import ERROR_KINDS
 from osvm.linear.weights import ScaledMatrix, ScaledVector
+
+from osvm._parts.compiled cimport LossSpec, StepSpec
+from osvm.linear.learner cimport Learner
+from osvm.linear.model cimport (
+    AHEAD, DONE, META_NOT_FINITE, META_STEP_TOO_LARGE, Examples, Record, error_of, pointer,
+)
+from osvm.linear.weights cimport weight_kind
 from osvm.core.loss cimport loss_curvature, loss_value_xi
 from osvm.core.mloss cimport mloss_curvature_times, mloss_value_xi
 from osvm.core.row cimport row_axpy
@@ -58,7 +63,7 @@ cdef double LARGEST = 1e150     # of offsets and their step sizes; saved states 
 _COUNTERS = ("t", "seen", "loss_sum", "error_sum")
 
 
-cdef class MetaLearner:
+cdef class MetaLearner(Learner):
     """Weights, offsets, step sizes and counters of one linear model.
 
     Parameters
@@ -81,18 +86,14 @@ cdef class MetaLearner:
     def __init__(self, Py_ssize_t n_features, Py_ssize_t n_out, dtype, LossSpec loss,
                  StepSpec step, *, double reg, double intercept_eta0=0.0,
                  bint fit_intercept=False, error_kind="class"):
-        if n_features < 1 or n_out < 1:
-            raise ValueError(f"n_features and n_out must be at least 1, got {n_features} and "
-                             f"{n_out}")
+        self._set_shape(n_features, n_out)
         if not 0.0 <= reg < np.inf:
             raise ValueError(f"reg must be finite and not negative, got {reg}")
-        self.n_features, self.n_out, self.dtype = n_features, n_out, np.dtype(dtype)
-        if self.dtype not in (np.float32, np.float64):
-            raise ValueError(f"weights must be float32 or float64, not {self.dtype}")
+        self.dtype = np.dtype(dtype)
+        weight_kind(self.dtype)
         self.reg, self.fit_intercept = reg, fit_intercept
         self.limit = 1e19 if self.dtype == np.float32 else 1e150
-        self.error_kind = {"class": ERROR_CLASS, "absolute": ERROR_ABSOLUTE,
-                           "novel": ERROR_NOVEL}[error_kind]
+        self.error_kind = ERROR_KINDS[error_kind]
         self.set_parts(loss, step)
         self.intercept = np.zeros(n_out)
         self._eta_b = np.full(n_out, intercept_eta0 or step.step.eta0)
@@ -179,156 +180,46 @@ cdef class MetaLearner:
         """One example: step on all parameters, or leave all of them alone and say why."""
         return META_NOT_FINITE
 
-    def run(self, RowSource X, targets, order=None, Py_ssize_t start=0, Py_ssize_t stop=-1,
-            sample_weight=None, record=None):
-        """Learn from examples order[start:stop] (rows start:stop without an order).
-
-        Parameters
-        ----------
-        X : RowSource
-            Validated rows.
-        targets : float64 array (one output) or int32 array of labels (several)
-        order : int64 array, optional
-            Row numbers.
-        sample_weight : float64 array, optional
-        record : dict of float64 arrays, optional
-            "eta", "loss" and "error" of example n go to entry n - start.  With a step size
-            per coordinate "eta" is the mean over the example's coordinates.
-
-        Raises
-        ------
-        FloatingPointError
-            A step would overflow; the examples before it have been learnt.
-        """
-        cdef const int64_t[::1] order_view
-        cdef const double[::1] y_view, weight_view
-        cdef const int32_t[::1] label_view
-        cdef double[::1] eta_view, loss_view, error_view
-        cdef const int64_t *order_at = NULL
-        cdef Py_ssize_t i, n, end, chunk, size = X.rows.n_rows, first = start, nnz
-        cdef int status = META_DONE
-        cdef bint weighted = sample_weight is not None, recorded = record is not None
-        cdef double value = 0.0, eta = 0.0
+    cdef int _learn(self, const Examples *examples, Py_ssize_t *at,
+                    Py_ssize_t stop) noexcept nogil:
+        """With a step size per coordinate the "eta" recorded is the mean over the row's."""
+        cdef const int64_t *order = examples.order
+        cdef Record record = examples.record
+        cdef Py_ssize_t n, i, label = 0, start = at[0], K = self.n_out
+        cdef double target = 0.0, value = 0.0, eta = 0.0
+        cdef int status
         cdef Row row
-        self._check_rows(X)
-        if order is not None:
-            order_view = order
-            size = order_view.shape[0]
-            if size:
-                order_at = &order_view[0]
-        if stop < 0:
-            stop = size
-        if not 0 <= start <= stop <= size:
-            raise ValueError(f"examples {start} to {stop} of {size}")
-        if len(targets) != X.rows.n_rows:
-            raise ValueError(f"{len(targets)} targets for {X.rows.n_rows} rows")
-        if weighted:
-            weight_view = sample_weight
-            if weight_view.shape[0] != X.rows.n_rows:
-                raise ValueError(f"{weight_view.shape[0]} weights for {X.rows.n_rows} rows")
-        if self.n_out == 1:
-            y_view = targets
-        else:
-            label_view = targets
-        if recorded:
-            eta_view, loss_view, error_view = record["eta"], record["loss"], record["error"]
-        if start == stop:
-            return
-        nnz = (X._buffers[0].shape[0] if X.sparse else X.rows.n_rows * X.rows.n_features)
-        chunk = max(1, 1_000_000 // (self.n_out * (1 + nnz // X.rows.n_rows)))
-        while start < stop:
-            end = min(stop, start + chunk)
-            with nogil:
-                for n in range(start, end):
-                    i = n if order_at == NULL else order_at[n]
-                    if n + AHEAD < stop:
-                        rows_prefetch(&X.rows, n + AHEAD if order_at == NULL
-                                      else order_at[n + AHEAD])
-                    rows_get(&X.rows, i, &row)
-                    status = self.learn(
-                        &row, y_view[i] if self.n_out == 1 else 0.0,
-                        0 if self.n_out == 1 else label_view[i],
-                        weight_view[i] if weighted else 1.0, &value, &eta)
-                    if status != META_DONE:
-                        start = i
-                        break
-                    self.seen += 1.0
-                    self.loss_sum += value
-                    self.error_sum += self.find_error(
-                        y_view[i] if self.n_out == 1 else 0.0,
-                        0 if self.n_out == 1 else label_view[i])
-                    if recorded:
-                        eta_view[n - first] = eta
-                        loss_view[n - first] = value
-                        error_view[n - first] = self.error_sum / self.seen
-            if status != META_DONE:
-                self.raise_status(status, start)
-            start = end
-            PyErr_CheckSignals()
+        for n in range(start, stop):
+            i = n if order == NULL else order[n]
+            if n + AHEAD < stop:
+                rows_prefetch(examples.X, n + AHEAD if order == NULL else order[n + AHEAD])
+            rows_get(examples.X, i, &row)
+            if K == 1:
+                target = examples.y[i]
+            else:
+                label = examples.labels[i]
+            status = self.learn(&row, target, label,
+                                1.0 if examples.weight == NULL else examples.weight[i],
+                                &value, &eta)
+            if status != DONE:
+                return status
+            self.seen += 1.0
+            self.loss_sum += value
+            self.error_sum += error_of(self.error_kind, K, self.score, target, label)
+            if record.eta != NULL:
+                record.eta[n - start], record.loss[n - start] = eta, value
+                record.error[n - start] = self.error_sum / self.seen
+            if record.score != NULL:
+                memcpy(record.score + (n - start) * K, self.score, K * sizeof(double))
+            at[0] = n + 1
+        return DONE
 
-    cdef double find_error(self, double target, Py_ssize_t label) noexcept nogil:
-        """The error of the last example's score."""
-        cdef Py_ssize_t k, best = 0
-        if self.n_out > 1:
-            for k in range(self.n_out):
-                if self.score[k] > self.score[best]:
-                    best = k
-            return best != label
-        if self.error_kind == ERROR_CLASS:
-            return (self.score[0] > 0.0) != (target > 0.0)
-        if self.error_kind == ERROR_ABSOLUTE:
-            return fabs(self.score[0] - target)
-        return self.score[0] < 1.0
-
-    def raise_status(self, int status, Py_ssize_t row):
-        self.loss_spec.raise_error()
-        if status == META_NOT_FINITE:
-            raise FloatingPointError(
-                f"the loss or the step size is not finite at row {row}: scale the features (for "
-                "example to unit norm) or the targets, or lower eta0 or mu")
-        raise FloatingPointError(
-            f"the step at row {row} would overflow the weights: scale the features (for example "
-            "to unit norm), raise reg or lower eta0 or mu")
-
-    cdef _check_rows(self, RowSource X):
-        if X.rows.n_features != self.n_features:
-            raise ValueError(f"rows have {X.rows.n_features} features, "
-                             f"the model {self.n_features}")
-
-    def flush(self):
-        """Nothing is pending: each example makes its own step."""
-
-    @property
-    def pending_examples(self):
-        return 0
+    cdef double _seen(self) noexcept nogil:
+        return self.seen
 
     def average_intercept(self):
         """The last offsets: these learners keep no average."""
         return self.intercept.copy()
-
-    def frozen_average(self):
-        """A copy: these learners keep no average."""
-        return self.copy()
-
-    cdef void score_row(self, const Row *x, double *work, double *out) noexcept nogil:
-        """out[k] = score k of the row, offset included; `work` has room for n_out numbers."""
-
-    def decide(self, RowSource X, double[:, ::1] out, bint averaged=False,
-               Py_ssize_t start=0, Py_ssize_t stop=-1):
-        """out[i] = scores of row i, offsets included, for rows start:stop."""
-        cdef Py_ssize_t i
-        cdef Row row
-        cdef double[::1] work = np.empty(self.n_out)
-        self._check_rows(X)
-        if stop < 0:
-            stop = X.rows.n_rows
-        if not 0 <= start <= stop <= X.rows.n_rows or out.shape[0] != X.rows.n_rows \
-                or out.shape[1] != self.n_out:
-            raise ValueError("out does not fit the rows")
-        with nogil:
-            for i in range(start, stop):
-                rows_get(&X.rows, i, &row)
-                self.score_row(&row, &work[0], &out[i, 0])
 
     # ------------------------------------------------------- saving, copying
 
@@ -340,10 +231,11 @@ cdef class MetaLearner:
 
     def _like(self):
         """A fresh learner with the same parts."""
-        names = {ERROR_CLASS: "class", ERROR_ABSOLUTE: "absolute", ERROR_NOVEL: "novel"}
-        return type(self)(self.n_features, self.n_out, self.dtype, self.loss_spec, self._spec(),
-                          reg=self.reg, fit_intercept=self.fit_intercept,
-                          error_kind=names[self.error_kind])
+        cdef MetaLearner made = type(self)(
+            self.n_features, self.n_out, self.dtype, self.loss_spec, self._spec(), reg=self.reg,
+            fit_intercept=self.fit_intercept)
+        made.error_kind = self.error_kind
+        return made
 
     def get_state(self):
         """(scalars, arrays): everything learnt, for `set_state` of an equal learner."""
@@ -534,7 +426,7 @@ cdef class SMDLearner(MetaLearner):
             self.step_intercept()
         self.t += 1.0
         eta_used[0] = eta_sum / (n_visited * K) if n_visited > 0 else self.step.eta
-        return META_DONE
+        return DONE
 
     # ------------------------------------------------------------ reading
 
@@ -600,7 +492,8 @@ cdef class SMDLearner(MetaLearner):
         eta = self._read()[2]
         return eta[:, 0] if self.n_out == 1 else np.ascontiguousarray(eta.T)
 
-    cdef void score_row(self, const Row *x, double *work, double *out) noexcept nogil:
+    cdef void _score_row(self, const Row *x, bint averaged, double *work,
+                         double *out) noexcept nogil:
         if self.single:
             self.read_row(x, <const float32_t *> self.w, <const float32_t *> self.trace,
                           <const float32_t *> self.etas, out)

@@ -12,20 +12,17 @@ import operator
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 import osvm.linear.one_row as one_row
 from osvm import losses, schedules
-from osvm._estimator.base import OnlineEstimator, generator_state, restore_generator
-from osvm._input.parameters import resolve_reg
+from osvm._estimator.base import OnlineEstimator
+from osvm._input.parameters import generator_state, resolve_reg, restore_generator
 from osvm._input.schema import ArrayField, Field, Schema
+from osvm._input.types import Array
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan, check_loss, is_chosen, resolve_plan
 from osvm.linear.scaling import CENTER, FIXED, Scaling
 from osvm.linear.scores import Platt
-
-Array = npt.NDArray[Any]
-
 
 _NUMBER = Field("float", 0.0)
 _STATE = {

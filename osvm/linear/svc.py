@@ -12,31 +12,26 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from osvm._estimator.base import (
-    LabelIndex,
-    OnlineEstimator,
+from osvm._estimator.compat import ClassifierMixin, convergence_warning
+from osvm._estimator.threads import resolve_jobs
+from osvm._input import validate
+from osvm._input.labels import LabelIndex, resolve_class_weight, split_outputs
+from osvm._input.parameters import (
     check_bool,
     check_choice,
     check_integer,
     check_number,
     make_generator,
-    resolve_class_weight,
 )
-from osvm._estimator.compat import ClassifierMixin, convergence_warning
-from osvm._estimator.threads import resolve_jobs
-from osvm._input import validate
 from osvm._input.schema import ArrayField, Field, Schema
+from osvm._input.types import Array
+from osvm.linear.coef_scores import CoefScores
 from osvm.linear.dual import LOSSES, NARROW, DualSolver
 
-__all__ = ["LinearSVC"]
 
-Array = npt.NDArray[Any]
-
-
-class LinearSVC(ClassifierMixin, OnlineEstimator):
+class LinearSVC(ClassifierMixin, CoefScores):
     """Linear support vector machine, solved to a proven duality gap.
 
     Minimizes ``1/2 ||w||² + C sum_i c_i loss(y_i (w.x_i + b))``, c_i being the weight of
@@ -122,20 +117,7 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
         n_jobs: int | None = None,
         warm_start: bool = False,
     ) -> None:
-        self.penalty = penalty
-        self.loss = loss
-        self.dual = dual
-        self.tol = tol
-        self.C = C
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.random_state = random_state
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
+        self._keep(locals())
 
     # ------------------------------------------------------------------ learning
 
@@ -144,26 +126,15 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
 
         Parameters
         ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-        y : array of n labels
         sample_weight : array of n weights, optional
             They multiply C; a row of weight 0 counts as absent.
-
-        Returns
-        -------
-        self
         """
         with self._lock.writing():
             self._check_params()
             source, rows = self._check_X(X, reset=True)
             n, name = source.n_rows, type(self).__name__
             labels = validate.check_y_classes(y, n, estimator_name=name)
-            index = LabelIndex.of(labels)
-            if len(index) < 2:
-                raise ValueError(
-                    f"fit needs at least two classes, but y holds one class only "
-                    f"({index.classes.tolist()[0]!r})"
-                )
+            index = LabelIndex.of_several(labels)
             codes = index.encode(labels)
             weight = None
             if sample_weight is not None:
@@ -249,7 +220,7 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
                 "warm_start: the last fit saw other classes or another number of rows; set "
                 "warm_start=False to start afresh"
             )
-        alpha = saved * _signs(codes, len(saved))
+        alpha = saved * split_outputs(codes, len(index))
         # A label that has changed its sign cannot keep its dual variable.
         solver.alpha = np.maximum(alpha[0] if len(saved) == 1 else alpha, 0.0)
         solver.intercept = self.intercept_.astype(np.float64)
@@ -266,7 +237,9 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
         self.n_iter_ = int(solver.n_epochs.max())
         self.__dict__.pop("dual_coef_", None)
         if solver.alpha is not None:
-            self.dual_coef_ = np.atleast_2d(solver.alpha) * _signs(codes, solver.n_out)
+            self.dual_coef_ = np.atleast_2d(solver.alpha) * split_outputs(
+                codes, len(self.classes_)
+            )
 
     def _warn(self, solver: DualSolver) -> None:
         if solver.converged.all():
@@ -298,69 +271,14 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
 
         return report
 
-    # ---------------------------------------------------------------- predicting
-
-    def decision_function(self, X: Any) -> Array:
-        """Scores: one per row for two classes (positive means ``classes_[1]``), else K.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array, shape (n,) or (n, K)
-        """
-        with self._lock:
-            return self._decide(X)
-
-    def _decide(self, X: Any) -> Array:
-        """`decision_function`; the caller holds the lock."""
-        self._check_fitted()
-        _, rows = self._check_X(X)
-        scores = rows @ self.coef_.T
-        if sp.issparse(scores):
-            scores = scores.toarray()
-        with np.errstate(over="ignore"):  # named by `check_scores`
-            scores = np.asarray(scores, dtype=np.float64) + self.intercept_
-        scores = validate.check_scores(np.ascontiguousarray(scores))
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> Array:
-        """The label with the largest score; the first of equals.
-
-        Parameters
-        ----------
-        X : CSR matrix, array or data frame, shape (n, d)
-
-        Returns
-        -------
-        array of n labels
-        """
-        with self._lock:
-            scores, classes = self._decide(X), self.classes_
-        codes = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
-        labels: Array = classes[codes]
-        return labels
-
     def sparsify(self) -> LinearSVC:
-        """Make `coef_` a CSR matrix; worth it when most weights are zero.
-
-        Returns
-        -------
-        self
-        """
+        """Make `coef_` a CSR matrix; worth it when most weights are zero."""
         self._check_fitted()
         self.coef_ = sp.csr_matrix(self.coef_)
         return self
 
     def densify(self) -> LinearSVC:
-        """Make `coef_` a dense array again.
-
-        Returns
-        -------
-        self
-        """
+        """Make `coef_` a dense array again."""
         self._check_fitted()
         self.coef_ = self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_
         return self
@@ -406,10 +324,3 @@ class LinearSVC(ClassifierMixin, OnlineEstimator):
         self.__dict__.pop("dual_coef_", None)
         if "dual_coef" in arrays:
             self.dual_coef_ = arrays["dual_coef"].copy()
-
-
-def _signs(codes: Array, n_out: int) -> Array:
-    """+1 where a row belongs to the output's class, -1 elsewhere; outputs by rows."""
-    if n_out == 1:
-        return np.where(codes == 1, 1.0, -1.0)[None, :]
-    return np.where(codes == np.arange(n_out)[:, None], 1.0, -1.0)

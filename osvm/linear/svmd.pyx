@@ -38,7 +38,8 @@ from libc.stdlib cimport free, malloc, realloc
 from osvm._input.schema import meta_schema
 
 from osvm.linear.dual_steps cimport full_sq_norm
-from osvm.linear.smd cimport META_DONE, META_NOT_FINITE, META_STEP_TOO_LARGE, MetaLearner
+from osvm.linear.model cimport DONE, META_NOT_FINITE, META_STEP_TOO_LARGE
+from osvm.linear.smd cimport MetaLearner
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm.linear.weights cimport ScaledMatrix, ScaledVector
 from osvm.core.rows cimport row_index
@@ -258,7 +259,7 @@ cdef class SVMDLearner(MetaLearner):
         if self.since >= 65536.0 and self.since >= self.n_features:
             self._sum_afresh()
         eta_used[0] = eta
-        return META_DONE
+        return DONE
 
     cdef void _fold_into_u(self, double dec, double decay, double shrink) noexcept nogil:
         """u <- dec decay (u + r f) - shrink f with scale 1, so that r can be 0.  O(d)."""
@@ -409,7 +410,8 @@ cdef class SVMDLearner(MetaLearner):
         """z = r f + u as a float64 array, (n_features,) or (n_out, n_features)."""
         return self.r * self.weights.array() + self.trace.array()
 
-    cdef void score_row(self, const Row *x, double *work, double *out) noexcept nogil:
+    cdef void _score_row(self, const Row *x, bint averaged, double *work,
+                         double *out) noexcept nogil:
         cdef Py_ssize_t k
         cdef SMat mat
         if self.n_out == 1:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.progress import Progress
+from osvm._input.types import Array
 from osvm.linear.examples import BLOCK, WINDOW, bounded_weight, full, windowed
 from osvm.linear.learner import SGDLearner
 from osvm.linear.mixing import Mixer, useful_jobs
@@ -24,8 +24,6 @@ from osvm.linear.scaling import ScaledRows, decide, rows_named
 from osvm.linear.scores import Platt
 from osvm.linear.scores import objective as compiled_objective
 from osvm.schedules import DECIDED_AT, Auto
-
-Array = npt.NDArray[Any]
 
 # Rows whose scores are kept at a time for Platt scaling.
 _SCORED_ROWS = 8192
@@ -232,7 +230,6 @@ def run(
         Where the record of this pass begins.
     roll_back : bool
         All examples or none: the pass is not cut, and an error restores the weights.
-        Learners that adapt their step sizes cannot; they are copied.
     """
     if isinstance(data.X, ScaledRows):
         _run_scaled(learner, data, order, curvature, watch, offset, roll_back)

@@ -19,3 +19,6 @@ cdef class ScaledMatrix:
     cdef readonly object avg_scale
     cdef object _work               # for learning; readers bring their own, see reader()
     cdef SMat reader(self, void *work) noexcept nogil
+
+
+cdef int weight_kind(object dtype) except -1

@@ -22,20 +22,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from osvm import kernels
 from osvm._input import validate
 from osvm._input.labels import LabelIndex, split_outputs
 from osvm._input.parameters import check_integer, check_number
+from osvm._input.types import Array
 from osvm.kernel import SVC
 from osvm.kernel.cached import solvers
 from osvm.kernel.cached.sequential import OnlineLoop
 from osvm.kernel.cached.task import Task
 from osvm.kernel.fixed_set import check_max_iter
 from osvm.kernel.options import refuse_foreign
-
-Array = NDArray[Any]
 
 
 @dataclass

@@ -15,13 +15,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from osvm._estimator.base import LabelIndex, RunningBalance, make_generator, resolve_class_weight
 from osvm._estimator.compat import clone
 from osvm._estimator.progress import make_progress
 from osvm._input import validate
+from osvm._input.labels import LabelIndex, RunningBalance, weigh_rows
+from osvm._input.parameters import make_generator
 from osvm._input.rows import RowSource
+from osvm._input.types import Array
 from osvm.linear import options
 from osvm.linear.classifier import LinearClassifier, encode_targets
 from osvm.linear.columns import SearchLearner
@@ -34,8 +35,6 @@ from osvm.linear.first_step import (
 )
 from osvm.linear.plan import EPOCHS, Plan, one_setting, resolve_plan
 from osvm.linear.training import Examples, objective, resolve_shuffle, visiting_order
-
-Array = npt.NDArray[Any]
 
 # Parameters that may differ between candidates: those that act on one column.
 SEARCHABLE = ("C", "eta0", "project", "reg", "schedule")
@@ -115,9 +114,7 @@ class OnePassSearch:
             raise ValueError("one_pass_search needs at least two classes")
         codes = index.encode(labels)
         weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
-        by_class = resolve_class_weight(base.class_weight, index, codes, weight)
-        if by_class is not None:
-            weight = by_class[codes] if weight is None else weight * by_class[codes]
+        weight = weigh_rows(base.class_weight, index, codes, weight)
         models = make_models(base, self.candidates_)
         epochs = models[0].epochs
         for model in models:

@@ -199,6 +199,13 @@ class Reader:
         """How the columns are made, JSON-able, so that a model can say what it was given."""
         return {}
 
+    def _named(self, *names: str) -> dict[str, Any]:
+        """These attributes, for `config`; the tokenizer by its parameters."""
+        found = {name: getattr(self, name) for name in names}
+        if found.get("tokenizer") is not None:
+            found["tokenizer"] = found["tokenizer"].config()
+        return found
+
     def close(self) -> None:
         """Release the file."""
 

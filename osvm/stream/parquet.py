@@ -338,19 +338,9 @@ class ParquetReader(Reader):
         self._table.close()
 
     def config(self) -> dict[str, Any]:
-        return {
-            "format": "parquet",
-            "label": self.label,
-            "weight": self.weight,
-            "indices": self.indices,
-            "values": self.values,
-            "text": self.text,
-            "features": self.features,
-            "n_features": self.n_features,
-            "label_type": self.label_type,
-            "multilabel": self.multilabel,
-            "tokenizer": None if self.tokenizer is None else self.tokenizer.config(),
-        }
+        columns = "label", "weight", "indices", "values", "text", "features"
+        others = "n_features", "label_type", "multilabel", "tokenizer"
+        return {"format": "parquet", **self._named(*columns, *others)}
 
 
 def _is_list(kind: Any) -> bool:

@@ -184,12 +184,6 @@ class RecordReader(LineReader):
             raise
 
     def config(self) -> dict[str, Any]:
-        return {
-            "label": self.label,
-            "text": self.text,
-            "features": self.features,
-            "weight": self.weight,
-            "label_type": self.label_type,
-            "label_separator": self.label_separator,
-            "tokenizer": None if self.tokenizer is None else self.tokenizer.config(),
-        }
+        return self._named(
+            "label", "text", "features", "weight", "label_type", "label_separator", "tokenizer"
+        )

@@ -125,13 +125,8 @@ class TextReader(ParsedReader):
         self._parser = _TextParser(self)
 
     def config(self) -> dict[str, Any]:
-        return {
-            "format": "text",
-            "separator": self.separator,
-            "label_type": self.label_type,
-            "label_separator": self.label_separator,
-            "tokenizer": self.tokenizer.config(),
-        }
+        names = "separator", "label_type", "label_separator", "tokenizer"
+        return {"format": "text", **self._named(*names)}
 
 
 class _TextParser:

@@ -10,22 +10,24 @@ from hypothesis import strategies as st
 from scipy import sparse as sp
 
 import osvm
-from osvm._estimator.base import (
+from osvm._estimator.base import OnlineEstimator
+from osvm._estimator.compat import HAS_SKLEARN, ClassifierMixin, RegressorMixin, not_fitted_error
+from osvm._input.labels import (
     LabelIndex,
-    OnlineEstimator,
     RunningBalance,
+    check_class_weight,
+    resolve_class_weight,
+)
+from osvm._input.parameters import (
     check_bool,
     check_choice,
-    check_class_weight,
     check_integer,
     check_number,
     generator_state,
     make_generator,
-    resolve_class_weight,
     resolve_reg,
     restore_generator,
 )
-from osvm._estimator.compat import HAS_SKLEARN, ClassifierMixin, RegressorMixin, not_fitted_error
 from osvm._input.validate import check_sample_weight, check_y_classes, check_y_regression
 from osvm.linear.alma import AlmaClassifier
 

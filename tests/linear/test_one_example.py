@@ -345,3 +345,30 @@ def test_a_target_that_no_float_holds_is_refused():
         model.learn_one({0: 1.0}, 10**400)
     assert np.array_equal(model.predict(np.eye(2)), before)
     assert model.t_ == 2
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("per_coordinate", [False, True])
+def test_meta_descent_learns_one_example_on_the_fast_path(per_coordinate, n_classes):
+    rng = np.random.default_rng(0)
+    columns = [rng.permutation(DIM)[: rng.integers(1, 9)] for _ in range(60)]
+    values = [rng.normal(size=len(j)) for j in columns]
+    y = np.arange(60) % n_classes
+    X = sp.vstack([as_row(j, v) for j, v in zip(columns, values)], format="csr")
+    schedule = osvm.schedules.SMD(per_coordinate=per_coordinate)
+    params = {
+        "schedule": schedule,
+        "reg": 0.01,
+        "loss": "logistic" if n_classes == 2 else "softmax",
+    }
+    whole = LinearClassifier(**params).partial_fit(X, y)
+    single = LinearClassifier(**params).partial_fit(X[:n_classes], y[:n_classes])
+    for j, v, label in list(zip(columns, values, y.tolist()))[n_classes:]:
+        single.learn_one(j, v, label)
+    same(whole, single)
+    assert one_row.learn(single, columns[0], values[0], 0)
+    assert one_row.score(single, columns[0], values[0]) is not None
+    ones = np.ones(len(columns[0]))
+    wrong = int(single.predict_one(columns[0], ones) == 0)
+    with pytest.raises(FloatingPointError, match="lower eta0 or mu"):
+        single.learn_one(columns[0], 1e200 * ones, wrong)

@@ -24,20 +24,13 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from osvm._input.types import Array
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.measures import find_offsets, predict_codes
 
-__all__ = [
-    "EPOCHS", "FEW", "FEWEST", "PLANE", "SETTINGS", "USUAL", "Trials", "choose", "class_shares",
-    "split_rows",
-]  # fmt: skip
-
-Array = npt.NDArray[Any]
 Setting = tuple[float, float | None]
 # gamma in units of "scale", and reg (None: its default)
 USUAL: Setting = (1.0, None)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm import losses
-from osvm._estimator.base import LabelIndex, check_choice
+from osvm._input.labels import LabelIndex
+from osvm._input.parameters import check_choice
+from osvm._input.types import Array
 from osvm.taxonomy import Taxonomy
-
-__all__ = ["find_taxonomy", "label_kernel_of"]
-
-Array = npt.NDArray[Any]
 
 
 def find_taxonomy(model: Any, part: Any) -> Taxonomy:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from osvm._estimator.base import generator_state, restore_generator
+from osvm._input.parameters import generator_state, restore_generator
 from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Field, Schema
+from osvm._input.types import Array
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernels import Kernel
 
-__all__ = ["Backup", "BufferMachine", "copy_machine", "restore_machine"]
-
-Array = npt.NDArray[Any]
 _HISTORY = ("eta", "loss", "error", "epsilon", "prediction")
 
 
@@ -208,7 +205,7 @@ def copy_machine(machine: BufferMachine) -> BufferMachine:
 
 
 class Backup:
-    """What partial_fit needs to undo a batch."""
+    """What partial_fit needs to roll a batch back."""
 
     def __init__(self, machine: BufferMachine) -> None:
         self.saved = machine.state.get_state()

@@ -12,29 +12,13 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from osvm._input.labels import pick_codes
+from osvm._input.types import Array
 from osvm.exceptions import ConvergenceWarning
 from osvm.kernel.batch import Batch
 from osvm.kernels import Kernel
 
-__all__ = [
-    "find_margin",
-    "find_offset",
-    "find_offsets",
-    "loss_slope",
-    "measure_share",
-    "measure_targets",
-    "predict_codes",
-    "sample_rows",
-    "step_unit",
-    "warn_if_constant",
-    "warn_rows",
-    "warn_targets",
-    "warn_tube",
-]
-
-Array = npt.NDArray[Any]
 ALIKE, APART = 0.9999, 1e-3  # kernel values of rows that look the same, and unrelated
 UNEQUAL = 1000.0  # ratio of standard deviations of columns
 TOLD = 20  # targets that tell their spread
@@ -169,9 +153,7 @@ def find_offsets(scores: Array, codes: Array, weights: Array | None) -> Array:
 
 def predict_codes(scores: Array) -> Array:
     """The class of each row: the largest of several scores, the sign of one."""
-    if scores.shape[1] == 1:
-        return (scores[:, 0] > 0.0).astype(np.intp)
-    return scores.argmax(axis=1)
+    return pick_codes(scores[:, 0] if scores.shape[1] == 1 else scores, 2)
 
 
 def sample_rows(n: int, most: int) -> Array:

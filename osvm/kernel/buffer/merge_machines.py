@@ -18,16 +18,12 @@ import itertools
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from osvm._input.types import Array, State
 from osvm.kernel.buffer.machine import BufferMachine
 from osvm.kernel.buffer.schema import CUT_SIZE, TARGETS_SIZE
 
-__all__ = ["merge_machines"]
-
-Array = npt.NDArray[Any]
-State = tuple[dict[str, Any], dict[str, Array]]
 SIDE = 9  # of the numbers that two classes follow (cut.pxd)
 _MEANS = ("eta", "epsilon", "eta_epsilon", "z_epsilon")
 _SUMS = ("t", "errors", "loss_sum")

@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm import losses, schedules
-from osvm._estimator.base import (
+from osvm._input.parameters import (
     check_bool,
     check_choice,
     check_integer,
     check_number,
     resolve_reg,
 )
+from osvm._input.types import Array
 from osvm._parts.compiled import LossSpec, StepSpec
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.choice import FEW
@@ -28,9 +28,6 @@ from osvm.kernel.buffer.label_kernel import find_taxonomy, label_kernel_of
 from osvm.kernel.buffer.measures import loss_slope, step_unit
 from osvm.kernel.options import refuse_unread
 
-__all__ = ["PARAMETERS", "Plan", "count_outputs", "find_budget", "resolve_plan"]
-
-Array = npt.NDArray[Any]
 _WITH_MARGIN = ("hinge", "multiclass_hinge", "graph_hinge", "novelty")
 
 

@@ -16,18 +16,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from osvm import losses, schedules
+from osvm._input.types import Array
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import BufferMachine
 from osvm.kernel.buffer.measures import sample_rows
 from osvm.kernels import Kernel, Polynomial
-
-__all__ = ["can_be_plane", "is_plane", "learn_plane", "plane_kernel"]
-
-Array = npt.NDArray[Any]
 
 
 def can_be_plane(model: Any, loss: Any, n_outputs: int, budget: int) -> bool:

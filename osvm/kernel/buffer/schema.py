@@ -6,14 +6,11 @@ The schema of `KernelState` (`osvm/kernel/buffer/state.pyx`), by the words of
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from osvm._input.schema import COUNT, LONGEST, MOST, NUMBER, ArrayField, Field, Rule, Schema
+from osvm._input.types import Array
 
-Array = npt.NDArray[Any]
 # Numbers that a regression, a novelty stream and two classes follow: {targets,share,cut}.pxd
 TARGETS_SIZE, SHARE_SIZE, CUT_SIZE = 3, 9, 17
 

@@ -12,19 +12,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from osvm import losses
-from osvm._estimator.base import (
-    LabelIndex,
+from osvm._estimator.progress import make_progress
+from osvm._input.labels import LabelIndex
+from osvm._input.parameters import (
     check_bool,
     check_choice,
     check_integer,
     make_generator,
 )
-from osvm._estimator.progress import make_progress
 from osvm._input.rows import RowSource
 from osvm._input.schema import ArrayField, Schema
+from osvm._input.types import Array
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer import choice
 from osvm.kernel.buffer.label_kernel import label_kernel_of
@@ -55,7 +55,6 @@ from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernels import Kernel
 from osvm.kernels import from_config as kernel_from_config
 
-Array = npt.NDArray[Any]
 OFFSET_ROWS = 5000  # that the offset is read off at most
 _SETTLING = ("bottou", "inverse_time")  # steps of 1/t
 

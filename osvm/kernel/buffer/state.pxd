@@ -7,7 +7,7 @@ cdef class KernelState:
     cdef Buffer *buf
     cdef readonly KernelSpec kernel
     cdef readonly object label_kernel
-    cdef readonly object intercept, eta_intercept, z_intercept  # b, its step sizes and trace
+    cdef public object intercept, eta_intercept, z_intercept  # b, its step sizes and trace
     cdef double *b                  # the same arrays
     cdef double *eta_b
     cdef double *z_b

@@ -105,18 +105,14 @@ cdef class KernelState:
             if self.buf.store.sparse:
                 return np.empty((n, 0), real)
             return view(self.buf.store.X, n * d, real).reshape(n, d)
-        if name == "A":
-            return view(self.buf.f.coef, n * K, np.float64).reshape(n, K)
-        if name == "B":
-            return view(self.buf.B, n * K, np.float64).reshape(n, K)
+        if name in ("A", "B"):
+            return view(self.buf.f.coef if name == "A" else self.buf.B, n * K,
+                        np.float64).reshape(n, K)
         if name == "sq":
             return view(self.buf.store.sq, n, real)
-        if name == "k_self":
-            return view(self.buf.store.k_self, n, np.float64)
-        if name == "size":
-            return view(self.buf.size, n, np.float64)
-        if name == "row_sq":
-            return view(self.buf.row_sq, n, np.float64)
+        if name in ("k_self", "size", "row_sq"):
+            return view(self.buf.store.k_self if name == "k_self" else
+                        self.buf.size if name == "size" else self.buf.row_sq, n, np.float64)
         return view(<void *> self.buf.store.start if name == "start" else
                     <void *> self.buf.store.length if name == "length" else
                     <void *> self.buf.store.ids if name == "ids" else
@@ -156,7 +152,7 @@ cdef class KernelState:
         fresh = ~np.any(transfer != 0, axis=0)
         grown = {name: self._slots(name) @ transfer for name in ("A", "B")}
         for name in ("intercept", "z_intercept"):
-            setattr_(self, name, getattr(self, name) @ transfer)
+            setattr(self, name, getattr(self, name) @ transfer)
         if self.buf.average:
             self._set_means(np.append(self._means[:-1] @ transfer, self._means[-1]))
         steps = self.eta_intercept @ np.abs(transfer)
@@ -266,8 +262,7 @@ cdef class KernelState:
         if not self.buf.trace:
             return
         rows = self.support_vectors()
-        source = (RowSource.csr(rows.data, rows.indices, rows.indptr, rows.shape[1])
-                  if self.buf.store.sparse else RowSource.dense(rows))
+        source = RowSource.of(rows)
         alpha = self.alpha()
         self.buf.f.sq_norm = max(0.0, np.sum(alpha * (self.decision(source) - self.intercept)))
         self.buf.f.inner = np.sum(alpha * self.decision(source, True))
@@ -405,32 +400,18 @@ cdef class KernelState:
         if self.running is not None:
             arrays["running"] = self.running.copy()
         if m:
-            arrays["victim_slot"] = view(self.buf.victim_slot, m, np.intp).copy()
-            arrays["victim_kv"] = self._copy_victims(0, n * m, None)
-            arrays["victim_fa"] = self._copy_victims(1, self.buf.f.n_out * m, None)
-            arrays["victim_fb"] = self._copy_victims(2, self.buf.f.n_out * m, None)
+            arrays |= {name: np.array(a, np.intp if name == "victim_slot" else np.float64)
+                       for name, a in self._victims().items()}
         return scalars, arrays
 
-    def _copy_victims(self, int which, Py_ssize_t count, source):
-        """Read (source None) or write one of the three arrays of the victims' sums."""
-        cdef void *memory = (self.buf.victims.kv if which == 0 else
-                             <void *> self.buf.victims.fa if which == 1 else
-                             <void *> self.buf.victims.fb)
-        cdef Py_ssize_t k
-        cdef bint f64 = self.buf.store.f64 or which > 0
-        cdef double[::1] out
-        if source is None:
-            result = np.empty(count)
-            out = result
-            for k in range(count):
-                out[k] = (<double *> memory)[k] if f64 else (<float *> memory)[k]
-            return result
-        out = np.array(source, dtype=np.float64).reshape(-1)
-        for k in range(count):
-            if f64:
-                (<double *> memory)[k] = out[k]
-            else:
-                (<float *> memory)[k] = <float> out[k]
+    def _victims(self):
+        """The sums known for the next evictions, as views."""
+        cdef Py_ssize_t m = self.buf.n_victims, K = self.buf.f.n_out
+        real = np.float64 if self.buf.store.f64 else np.float32
+        return {"victim_slot": view(self.buf.victim_slot, m, np.intp),
+                "victim_kv": view(self.buf.victims.kv, self.buf.store.n * m, real),
+                "victim_fa": view(self.buf.victims.fa, K * m, np.float64),
+                "victim_fb": view(self.buf.victims.fb, K * m, np.float64)}
 
     def schema(self, scalars, arrays):
         """What `set_state` takes, for a state with as many rows as this one says."""
@@ -475,14 +456,13 @@ cdef class KernelState:
 
         Nothing is checked, and no memory is needed that the state had when it was taken.
         """
-        cdef Py_ssize_t n = scalars["n"], m = scalars["n_victims"], K = self.buf.f.n_out
-        cdef Py_ssize_t k, slot
+        cdef Py_ssize_t n = scalars["n"], m = scalars["n_victims"], k
         self.buf.store.n = self.buf.store.end = 0
         if engine_reserve(self.buf, n, len(fresh["values"]) if self.buf.store.sparse else 0
                           ) != STATUS_OK:
             raise MemoryError("no memory for a kernel machine")
         for name in _LEARNER:
-            setattr_(self, name, float(scalars[name]))
+            setattr(self, name, float(scalars[name]))
         self.buf.f.scale, self.buf.p, self.buf.q = scalars["a"], scalars["p"], scalars["q"]
         self.buf.f.sq_norm, self.buf.f.inner = scalars["sq_f"], scalars["pi"]
         self.buf.store.n, self.buf.head = n, scalars["head"]
@@ -501,7 +481,7 @@ cdef class KernelState:
         self.buf.mean_scores = self.buf.average and scalars.get(
             "mean_scores", len(fresh.get("running", ())) in (SHARE_SIZE, CUT_SIZE))
         for name in ("intercept", "eta_intercept", "z_intercept"):
-            setattr_(self, name, fresh[name])
+            setattr(self, name, fresh[name])
         for name in _PER_SLOT:
             if name in fresh:
                 self._slots(name)[...] = fresh[name]
@@ -513,14 +493,12 @@ cdef class KernelState:
             self.buf.victim_of[k] = -1
         self._point()
         if m:
-            for k in range(m):
-                slot = self.buf.victim_slot[k] = fresh["victim_slot"][k]
-                if slot >= 0:
-                    self.buf.victim_of[slot] = <int> k
             self.buf.victims.n = self.buf.n_victims = m
-            self._copy_victims(0, n * m, fresh["victim_kv"])
-            self._copy_victims(1, K * m, fresh["victim_fa"])
-            self._copy_victims(2, K * m, fresh["victim_fb"])
+            for name, array in self._victims().items():
+                array[:] = fresh[name].ravel()
+            for k in range(m):
+                if self.buf.victim_slot[k] >= 0:
+                    self.buf.victim_of[self.buf.victim_slot[k]] = <int> k
 
 
 def merge_tables():
@@ -541,15 +519,3 @@ cdef object view(void *memory, Py_ssize_t count, dtype):
     return np.frombuffer(
         PyMemoryView_FromMemory(<char *> memory, count * np.dtype(dtype).itemsize, PyBUF_WRITE),
         dtype)
-
-
-def setattr_(KernelState state, name, value):
-    """Set one of the read-only attributes."""
-    if name == "intercept":
-        state.intercept = value
-    elif name == "eta_intercept":
-        state.eta_intercept = value
-    elif name == "z_intercept":
-        state.z_intercept = value
-    else:
-        setattr(state, name, value)

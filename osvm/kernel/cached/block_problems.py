@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from osvm.kernel.cached.task import FEW_ROWS
 from osvm.kernel.cached.working_sets import BlockSolver, grow_together, solve_together
 
-__all__ = ["most_passes", "solve_sets"]
-
 Array = NDArray[np.float64]
 MANY_ROWS = 6000  # from here on, columns cost more than the steps inside a working set
 LONG_ROWS = 512  # numbers; the same from a thousand rows on

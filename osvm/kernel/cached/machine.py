@@ -8,24 +8,23 @@ Invariants
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from osvm import kernels
 from osvm._input.convert import check_csr
 from osvm._input.schema import ArrayField, AtMost, Field, Schema, check_list
+from osvm._input.types import Array
 from osvm.kernel.cached.pairs import pair_sums
 from osvm.kernel.cached.task import Fit, Task
 
-__all__ = ["LARGEST", "CachedMachine", "check_sizes", "make_machine", "restore_machine"]
-
-Array = NDArray[Any]
 LARGEST = 1e150  # what no coefficient of a machine exceeds, fitted or loaded
 CHUNK = 1 << 22  # kernel values computed at once in predictions
 
 
+@dataclass(eq=False)
 class CachedMachine:
     """f_q(x) = sum_i alpha[q, i] k(x_i, x) + b[q] over support vectors x_i.
 
@@ -37,40 +36,21 @@ class CachedMachine:
     coefficient, and how many steps the iterate survived.
     """
 
-    def __init__(
-        self,
-        kernel: kernels.Kernel,
-        n_features: int,
-        support: Array,
-        vectors: Any,
-        dual: Array,
-        intercept: Array,
-        t: float,
-        *,
-        n_iter: Array,
-        converged: bool | None,
-        votes: list[Array] | None = None,
-        voted_bias: bool = False,
-        history: dict[str, Array] | None = None,
-        outputs: Array | None = None,
-        columns: dict[str, float] | None = None,
-        groups: Array | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_features = n_features
-        self.support = support
-        self.vectors = vectors
-        self.dual = dual
-        self.intercept = intercept
-        self.t = t
-        self.n_iter = n_iter
-        self.converged = converged
-        self.votes = votes
-        self.voted_bias = voted_bias
-        self._history = history
-        self.outputs = outputs
-        self.columns = columns or {}
-        self.groups = groups
+    kernel: kernels.Kernel
+    n_features: int
+    support: Array
+    vectors: Any
+    dual: Array
+    intercept: Array
+    t: float
+    n_iter: Array
+    converged: bool | None
+    votes: list[Array] | None = None
+    voted_bias: bool = False
+    kept: dict[str, Array] | None = None  # the history
+    outputs: Array | None = None
+    columns: dict[str, float] = field(default_factory=dict)
+    groups: Array | None = None
 
     @property
     def n_support(self) -> int:
@@ -88,9 +68,9 @@ class CachedMachine:
         return self.dual.T
 
     def history(self) -> dict[str, Array]:
-        if self._history is None:
+        if self.kept is None:
             raise AttributeError("history_ is kept by solvers with record=True only")
-        return self._history
+        return self.kept
 
     # -------------------------------------------------------------- predicting
 
@@ -146,7 +126,7 @@ class CachedMachine:
             "converged": None if self.converged is None else bool(self.converged),
             "voted_bias": bool(self.voted_bias),
             "n_votes": None if self.votes is None else len(self.votes),
-            "history": None if self._history is None else sorted(self._history),
+            "history": None if self.kept is None else sorted(self.kept),
             "columns": {k: float(v) for k, v in self.columns.items()},
             "sparse": hasattr(self.vectors, "indptr"),
             "groups": None if self.groups is None else self.groups.tolist(),
@@ -167,7 +147,7 @@ class CachedMachine:
         for q, changes in enumerate(self.votes or []):
             arrays[f"votes_{q}"] = changes
         for name in scalars["history"] or []:
-            arrays[f"history_{name}"] = (self._history or {})[name]
+            arrays[f"history_{name}"] = (self.kept or {})[name]
         return scalars, arrays
 
     def __getstate__(self) -> dict[str, Any]:
@@ -216,7 +196,7 @@ class CachedMachine:
             converged=scalars["converged"],
             votes=votes,
             voted_bias=bool(scalars["voted_bias"]),
-            history=history,
+            kept=history,
             outputs=arrays.get("outputs"),
             columns=scalars["columns"],
             groups=np.array(scalars["groups"], np.intp) if scalars.get("groups") else None,
@@ -350,7 +330,7 @@ def make_machine(
         converged=fit.converged,
         votes=votes,
         voted_bias=fit.voted_bias,
-        history=fit.history,
+        kept=fit.history,
         outputs=fit.outputs,
         columns=fit.columns,
         groups=groups,

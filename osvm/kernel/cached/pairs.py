@@ -19,22 +19,11 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from osvm._input.types import Array
 from osvm.kernel.cached.columns import Columns
 from osvm.kernel.cached.task import Fit, Task
 
-__all__ = [
-    "class_members",
-    "class_pairs",
-    "couple",
-    "pair_sums",
-    "pair_votes",
-    "solve_pairs",
-    "split_pairs",
-]
-
-Array = NDArray[Any]
 CHUNK = 4096  # rows whose probabilities are coupled at once
 MAX_BLOCK = 256  # as in osvm/_c/blocks.pxd
 SHARING = 4  # pairs of a class from which on its own kernel values are kept for all of them

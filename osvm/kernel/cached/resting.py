@@ -17,14 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from osvm._input.types import Array
 from osvm.kernel.cached.task import Task
 from osvm.kernel.cached.working_sets import BlockSolver
 
-__all__ = ["Resting", "can_rest"]
-
-Array = NDArray[Any]
 FIRST = 4  # one row in so many is learnt first
 NEAR = 0.2  # rows that exceed the margin by less may come to matter
 CHUNK = 1 << 22  # kernel values computed at once

@@ -7,14 +7,9 @@ probabilistic outputs" (2007), as in LIBSVM.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["apply_sigmoid", "fit_sigmoid"]
-
-Array = NDArray[Any]
+from osvm._input.types import Array
 
 
 def fit_sigmoid(scores: Array, positive: Array, weights: Array | None = None) -> Array:

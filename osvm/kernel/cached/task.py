@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from osvm.kernel.cached.columns import Columns, join_columns
 from osvm.kernels import Kernel, Linear
 
-__all__ = ["Fit", "Task"]
-
 Array = NDArray[np.float64]
 FEW_ROWS = 2048
 LOST = 2.0**-22  # of a squared norm, in float32
