@@ -21,6 +21,7 @@ from osvm.linear.adaptive_judge cimport (
     count_errors, forget_errors, importance, is_due, losers,
 )
 from osvm.linear.adaptive_learn cimport empty_window, largest_inflation, learn_row
+from osvm.linear.adaptive_mean cimport Columns, Part, Sums, add_cells, finish_cells
 from osvm.linear.adaptive_step cimport OSVM_LANES, PLANE_U, Group
 from osvm.linear.learner cimport Learner
 from osvm.linear.model cimport (
@@ -322,7 +323,7 @@ cdef class AdaptiveLoop(Learner):
             self.settle()
             self.restart_average(False)
             return
-        self.bank.tail, self.bank.averaging = False, examples < 4.0
+        self.bank.tail, self.bank.averaging, self.bank.paired = False, examples < 4.0, True
 
     def settle(self):
         """Go on with the candidate that answers, alone and without counting errors; an
@@ -337,7 +338,7 @@ cdef class AdaptiveLoop(Learner):
         """Begin both windows anew; `averaging=False` leaves them empty."""
         cdef int window
         cdef Bank *m = &self.bank
-        m.averaging = averaging
+        m.averaging, m.paired = averaging, False
         m.counts[0] = m.counts[1] = 0.0
         if not averaging:
             return
@@ -346,6 +347,15 @@ cdef class AdaptiveLoop(Learner):
                 empty_window(m, window, <float32_t *> m.at + m.header)
             else:
                 empty_window(m, window, <float64_t *> m.at + m.header)
+        if self.judge.judged and not m.tail:
+            m.paired, m.older = True, 0
+
+    cdef void pair(self):
+        """Give the second window its numbers, where the first one stands for both."""
+        if self.bank.paired:
+            planes = self.cells[:, self.bank.header:].reshape(
+                self.n_features, self.bank.n_planes, -1)
+            planes[:, PLANE_U + 1] = planes[:, PLANE_U]
 
     def resume(self, bint averaged):
         """After `settle`: count errors again, as a stream does; `averaged` lets the average
@@ -355,6 +365,8 @@ cdef class AdaptiveLoop(Learner):
         cdef Judge *judge = &self.judge
         if not self.bank.averaging:
             self.restart_average()
+        self.pair()
+        self.bank.paired = False
         self.bank.judging = self.bank.tail = True
         self.figures[:] = 0.0
         self.outcomes[:] = 0.0
@@ -524,6 +536,7 @@ cdef class AdaptiveLoop(Learner):
 
     def move_origin(self, double[::1] origin):
         """Change the offsets so that x gets the score that x - origin had, in all columns."""
+        self.pair()
         if self.bank.single:
             self.move_offsets(&origin[0], <const float32_t *> self.bank.at + self.bank.header)
         else:
@@ -587,11 +600,20 @@ cdef class AdaptiveLoop(Learner):
         """Go on as the other learner would: averaging or not, judging or settled."""
         self.bank.averaging, self.bank.tail = other.bank.averaging, other.bank.tail
         self.bank.judging, self.decided_at = other.bank.judging, other.decided_at
+        self.bank.paired = other.bank.paired
 
     @property
     def judging(self):
         """Whether errors are counted, from which a predictor is chosen."""
         return bool(self.bank.judging)
+
+    @property
+    def windows(self):
+        """Windows of the average that hold numbers of their own: 0 while they rest."""
+        cdef Bank *m = &self.bank
+        if not m.counts[0] and not m.counts[1]:
+            return 0
+        return 1 if m.paired else 2 * m.averages
 
     @property
     def restarts_windows(self):
@@ -603,6 +625,12 @@ cdef class AdaptiveLoop(Learner):
 
         Without a copy the arrays are the learner's own.
         """
+        self.pair()
+        scalars, arrays = self.numbers()
+        return scalars, {name: a.copy() for name, a in arrays.items()} if copy else arrays
+
+    def numbers(self):
+        """`get_state` without a copy; the second window may be the first one's number."""
         cdef Bank *m = &self.bank
         scalars = {"t": m.t, "seen": m.seen, "sum_x": m.sum_x,
                    "target_weight": m.target_weight, "target_mean": m.target_mean,
@@ -616,7 +644,7 @@ cdef class AdaptiveLoop(Learner):
         if self.judge.judged:
             scalars |= {"alive": self.judge.alive, "chosen": self.judge.chosen}
             arrays |= {name: getattr(self, name) for name in JUDGED}
-        return scalars, {name: a.copy() for name, a in arrays.items()} if copy else arrays
+        return scalars, arrays
 
     def set_state(self, scalars, arrays):
         """Take over what `get_state` gave; ValueError, and no change, when it does not fit."""
@@ -627,6 +655,7 @@ cdef class AdaptiveLoop(Learner):
             if scalars["alive"] != self.judge.alive:
                 self._allocate(scalars["alive"])
         self.cells[:] = arrays["cells"]
+        self.bank.paired = False
         self.set_numbers(scalars, arrays)
 
     def set_numbers(self, scalars, arrays):
@@ -647,3 +676,68 @@ cdef class AdaptiveLoop(Learner):
         m.target_mean, m.target_sq = scalars["target_mean"], scalars["target_sq"]
         m.counts[0], m.counts[1] = scalars["count_0"], scalars["count_1"]
         m.older = scalars["older"]
+
+
+# ------------------------------------------------------------------ merging
+# The arguments are those of `osvm.linear.adaptive_merging.Merger`.
+
+SUMS = sizeof(Sums) // sizeof(double)
+
+
+cdef Columns columns_of(given):
+    """From (of, K, header, windows, bets, sign of windows); `of` stays with the caller."""
+    cdef Columns columns
+    of, columns.K, columns.header, columns.n_windows, columns.bets, columns.u_sign = given
+    columns.of, columns.n = <const double *> pointer(of), of.shape[1]
+    return columns
+
+
+def add_part(double[:, ::1] sums, cells, columns, base, base_columns, part,
+             const unsigned char[::1] by_share):
+    """Add the cells of a part, of the type of those of the base (or None), to rows of `Sums`."""
+    cdef Columns own = columns_of(columns), start
+    cdef Part one
+    cdef Sums *to = <Sums *> &sums[0, 0]
+    cdef Py_ssize_t n_rows = cells.shape[0], stride = cells.shape[1], base_stride = 0
+    cdef bint single = cells.dtype == np.float32
+    cdef int role
+    cdef void *at = pointer(cells)
+    cdef void *before = NULL
+    one.share, one.factor, one.nothing, windows = part
+    for role in range(len(windows)):
+        one.at[role], one.count[role], one.goes_on[role] = windows[role]
+    start = own
+    if base is not None:
+        start, before, base_stride = columns_of(base_columns), pointer(base), base.shape[1]
+    with nogil:
+        if single:
+            add_cells(to, n_rows, <const float32_t *> at, stride, &own,
+                      <const float32_t *> before, base_stride, &start, &one, &by_share[0])
+        else:
+            add_cells(to, n_rows, <const float64_t *> at, stride, &own,
+                      <const float64_t *> before, base_stride, &start, &one, &by_share[0])
+
+
+def finish_parts(double[:, ::1] sums, base, base_columns, out, columns, windows, double alpha):
+    """Write the merged cells, of the type of those of the base, from the `Sums` of all parts."""
+    cdef Columns own = columns_of(columns), start = own
+    cdef Sums *of = <Sums *> &sums[0, 0]
+    cdef Py_ssize_t n_rows = out.shape[0], stride = out.shape[1], base_stride = 0
+    cdef bint single = out.dtype == np.float32
+    cdef int stays[2]
+    cdef int slots[2]
+    cdef double counts[2]
+    cdef int role
+    cdef void *at = pointer(out)
+    cdef void *before = NULL
+    for role in range(len(windows)):
+        stays[role], counts[role], slots[role] = windows[role]
+    if base is not None:
+        start, before, base_stride = columns_of(base_columns), pointer(base), base.shape[1]
+    with nogil:
+        if single:
+            finish_cells(of, n_rows, <const float32_t *> before, base_stride, &start,
+                         <float32_t *> at, stride, &own, stays, counts, slots, alpha)
+        else:
+            finish_cells(of, n_rows, <const float64_t *> before, base_stride, &start,
+                         <float64_t *> at, stride, &own, stays, counts, slots, alpha)

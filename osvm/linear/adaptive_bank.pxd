@@ -33,6 +33,7 @@ cdef struct Bank:
     bint fit_intercept, averages, any_mirror, any_coin, plain, forgets
     bint tail               # an average restarts its windows
     bint averaging          # False while windows rest
+    bint paired             # the windows began together: u0 stands for both
     bint judging            # whether the averages are scored too
     double average_from
     # counters

@@ -31,6 +31,11 @@ cdef inline double largest_inflation() noexcept nogil:
     return 1e12
 
 
+cdef inline int windows_of(const Bank *m) noexcept nogil:
+    """Windows whose numbers change with a weight."""
+    return m.averaging * (1 if m.paired else 2)
+
+
 cdef inline void shrink(Group *group, double t) noexcept nogil:
     """The regularizer of one example, by the scale of the weights."""
     cdef double s = 1.0 - group.reg * group.step.eta0 / sqrt(t)
@@ -134,7 +139,7 @@ cdef inline void step_group(Bank *m, Group *group, Py_ssize_t first, double targ
     if wide:
         for k in range(first, first + n):
             m.q[k] = -m.delta[k] * e / group.scale
-        move_columns(row, v + first, n, K, m.q + first, m.averaging, group.sums,
+        move_columns(row, v + first, n, K, m.q + first, windows_of(m), group.sums,
                      <weight_t *> m.wide)
         if m.fit_intercept:
             for a in range(n_active):
@@ -149,7 +154,7 @@ cdef inline void move(Bank *m, const Group *group, Py_ssize_t k, double e, const
         move_thetas(&m.entries, v + k, m.K, -m.delta[k], m.averaging, group.sums)
     else:
         move_weights(&m.entries, v + k, m.K, inverse, -m.delta[k] * e / group.scale,
-                     m.averaging, group.sums)
+                     windows_of(m), group.sums)
     if m.fit_intercept:
         m.b[k] -= m.delta[k] * e / m.b[m.K + k]
 

@@ -195,7 +195,7 @@ class AdaptiveLearner(AdaptiveLoop):
             n_predictors=len(self.figures),
         )
 
-    def _like(self, n_out: int) -> AdaptiveLearner:
+    def like(self, n_out: int) -> AdaptiveLearner:
         """A fresh learner with the same parts."""
         options = self._options
         if self._judged:
@@ -204,7 +204,7 @@ class AdaptiveLearner(AdaptiveLoop):
 
     def copy(self) -> AdaptiveLearner:
         """An independent copy, bit for bit."""
-        copied = self._like(self.n_out)
+        copied = self.like(self.n_out)
         copied.set_state(*self.get_state(copy=False))
         return copied
 
@@ -241,7 +241,7 @@ class AdaptiveLearner(AdaptiveLoop):
         if self._judged:
             grown = np.zeros((2, n_out - self.class_weights.shape[1]))
             arrays["class_weights"] = np.concatenate([self.class_weights, grown], axis=1)
-        wider = self._like(n_out)
+        wider = self.like(n_out)
         wider.set_state(scalars, arrays | {"cells": cells, "offsets": offsets})
         return wider
 
@@ -254,7 +254,7 @@ class AdaptiveLearner(AdaptiveLoop):
         arrays["offsets"] = np.ascontiguousarray(self.offsets[:, columns])
         if self._judged:
             arrays["class_weights"] = self.class_weights[:, order]
-        copied = self._like(self.n_out)
+        copied = self.like(self.n_out)
         copied.set_state(scalars, arrays)
         return copied
 
