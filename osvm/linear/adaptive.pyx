@@ -25,7 +25,8 @@ from osvm.linear.adaptive_mean cimport Columns, Part, Sums, add_cells, finish_ce
 from osvm.linear.adaptive_step cimport OSVM_LANES, PLANE_U, Group
 from osvm.linear.learner cimport Learner
 from osvm.linear.model cimport (
-    DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, RING, Examples, Record, pointer,
+    DONE, ERROR_ABSOLUTE, ERROR_CLASS, ERROR_NOVEL, RING, STEP_TOO_LARGE, Examples, Record,
+    pointer,
 )
 from osvm.linear.step_guard cimport loss_slope
 from osvm.core.loss cimport LOSS_MULTICLASS_HINGE, loss_init
@@ -53,7 +54,7 @@ cdef class AdaptiveLoop(Learner):
     Its parameters are those of `osvm.linear.adaptive_state.AdaptiveLearner`.
     """
     cdef readonly object dtype
-    cdef readonly object cells          # n_features x stride numbers
+    cdef readonly object own_cells      # n_features x stride numbers
     cdef readonly object offsets        # planes x K: those of the offset; row 0 is `intercept`
     cdef readonly object losses         # a sum per group
     cdef readonly object errors
@@ -94,7 +95,7 @@ cdef class AdaptiveLoop(Learner):
             m.any_coin |= step.step.kind == STEP_COIN_BETTING
             m.any_mirror |= (step.step.flags & STEP_ADAPTIVE_MIRROR) != 0
             m.tail |= (step.step.flags & STEP_ADAPTIVE_TAIL) != 0
-        m.n_planes = PLANE_U + 2 * m.averages + 3 * m.any_coin
+        m.n_planes = self._all_planes()
         self.loss_spec, self.steps, self.judge.decay, self.joint = loss, steps, decay, joint
         loss_init(&m.joint_loss, LOSS_MULTICLASS_HINGE)
         if predictors is not None:
@@ -150,6 +151,33 @@ cdef class AdaptiveLoop(Learner):
         return any([(<StepSpec> step).step.flags & STEP_ADAPTIVE_NORMALIZED
                     for g, step in enumerate(self.steps) if alive >> g & 1])
 
+    def _all_planes(self):
+        """Those of the offsets, and of the features unless the second window is left out."""
+        return PLANE_U + 2 * self.bank.averages + 3 * self.bank.any_coin
+
+    @property
+    def planes(self):
+        """Planes of `own_cells`."""
+        return self.bank.n_planes
+
+    @property
+    def cells(self):
+        """n_features x numbers; a copy, for reading alone, where the second window is left out."""
+        if self.bank.n_planes == self._all_planes():
+            return self.own_cells
+        cells = self._with_all_planes()
+        cells.flags.writeable = False
+        return cells
+
+    def _with_all_planes(self):
+        """The cells with the second window, which is the first one again."""
+        cdef Bank *m = &self.bank
+        d, header = self.n_features, m.header
+        cells = aligned_zeros((d, header + m.K * self._all_planes()), self.dtype)
+        cells[:, :m.stride] = self.own_cells
+        cells[:, m.stride:] = self.own_cells[:, m.stride - m.K:]
+        return cells
+
     cdef _allocate(self, int alive):
         """Zeros for the candidates in `alive`."""
         cdef Py_ssize_t g
@@ -158,7 +186,7 @@ cdef class AdaptiveLoop(Learner):
         cells = aligned_zeros((self.n_features, header + K * self.bank.n_planes), self.dtype)
         groups = np.zeros(len(steps) * sizeof(Group), np.uint8)
         self._groups, self.bank.groups = groups, <Group *> pointer(groups)
-        self._take(alive, header, cells, np.zeros((self.bank.n_planes, K)))
+        self._take(alive, header, cells, np.zeros((self._all_planes(), K)))
         for g in range(self.bank.n_groups):
             self.bank.groups[g].scale = self.bank.groups[g].inflation = 1.0
 
@@ -167,7 +195,7 @@ cdef class AdaptiveLoop(Learner):
         cdef Py_ssize_t g
         cdef Bank *m = &self.bank
         self.judge.alive, m.header = alive, header
-        self.cells, self.offsets, self.intercept = cells, offsets, offsets[0]
+        self.own_cells, self.offsets, self.intercept = cells, offsets, offsets[0]
         m.at, m.b = pointer(cells), <double *> pointer(offsets)
         m.K, m.stride = offsets.shape[1], cells.shape[1]
         m.n_groups = m.K // self.n_out
@@ -294,14 +322,14 @@ cdef class AdaptiveLoop(Learner):
         offsets = np.ascontiguousarray(self.offsets[:, columns])
         # in place: new memory would have to be cleared before it is written to
         shape = self.n_features, header + len(columns) * self.bank.n_planes
-        cells = self.cells.reshape(-1)[:shape[0] * shape[1]].reshape(shape)
+        cells = self.own_cells.reshape(-1)[:shape[0] * shape[1]].reshape(shape)
         if self.bank.single:
             self.compact(<float32_t *> self.bank.at, <float32_t *> pointer(cells), kept, n_kept,
                          header)
         else:
             self.compact(<float64_t *> self.bank.at, <float64_t *> pointer(cells), kept, n_kept,
                          header)
-        osvm_give_back(self.bank.at, cells.nbytes, self.cells.nbytes)
+        osvm_give_back(self.bank.at, cells.nbytes, self.own_cells.nbytes)
         for g in range(n_kept):
             self.bank.groups[g] = self.bank.groups[kept[g]]
         self._take(alive, header, cells, offsets)
@@ -319,6 +347,9 @@ cdef class AdaptiveLoop(Learner):
         of a stream begins that answers from a half on; before that nothing is averaged.
         """
         self.decided_at = examples
+        if self.n_out > 1:      # with one output, cells of a power of two are quicker to reach
+            self.bank.n_planes = self._all_planes() - 1
+            self._allocate(self.judge.alive)
         if self.bank.n_groups == 1:
             self.settle()
             self.restart_average(False)
@@ -338,7 +369,11 @@ cdef class AdaptiveLoop(Learner):
         """Begin both windows anew; `averaging=False` leaves them empty."""
         cdef int window
         cdef Bank *m = &self.bank
-        m.averaging, m.paired = averaging, False
+        if m.tail or not self.judge.judged:
+            self.unpair()
+        else:
+            m.paired, m.older = True, 0
+        m.averaging = averaging
         m.counts[0] = m.counts[1] = 0.0
         if not averaging:
             return
@@ -347,14 +382,24 @@ cdef class AdaptiveLoop(Learner):
                 empty_window(m, window, <float32_t *> m.at + m.header)
             else:
                 empty_window(m, window, <float64_t *> m.at + m.header)
-        if self.judge.judged and not m.tail:
-            m.paired, m.older = True, 0
 
-    cdef void pair(self):
-        """Give the second window its numbers, where the first one stands for both."""
-        if self.bank.paired:
-            planes = self.cells[:, self.bank.header:].reshape(
-                self.n_features, self.bank.n_planes, -1)
+    def unpair(self):
+        """Give the second window its numbers, where the first one has stood for both."""
+        cdef Bank *m = &self.bank
+        if not m.paired:
+            return
+        if m.n_planes < self._all_planes():
+            cells = self._with_all_planes()
+            m.n_planes = self._all_planes()
+            self._take(self.judge.alive, m.header, cells, self.offsets)
+        self._pair()
+        m.paired = False
+
+    cdef _pair(self):
+        """Write the second window where it has a place, and the first one stands for both."""
+        cdef Bank *m = &self.bank
+        if m.paired and m.n_planes == self._all_planes():
+            planes = self.own_cells[:, m.header:].reshape(self.n_features, m.n_planes, -1)
             planes[:, PLANE_U + 1] = planes[:, PLANE_U]
 
     def resume(self, bint averaged):
@@ -365,9 +410,7 @@ cdef class AdaptiveLoop(Learner):
         cdef Judge *judge = &self.judge
         if not self.bank.averaging:
             self.restart_average()
-        self.pair()
-        self.bank.paired = False
-        self.bank.judging = self.bank.tail = True
+        self.bank.judging = self.bank.tail = True       # windows part at the next example
         self.figures[:] = 0.0
         self.outcomes[:] = 0.0
         for p in range(judge.n_predictors):
@@ -377,6 +420,12 @@ cdef class AdaptiveLoop(Learner):
     cdef int _learn(self, const Examples *examples, Py_ssize_t *at,
                     Py_ssize_t stop) noexcept nogil:
         cdef Bank *m = &self.bank
+        if m.paired and m.tail:
+            with gil:
+                try:
+                    self.unpair()
+                except MemoryError:
+                    return STEP_TOO_LARGE
         if m.single:
             return self.learn_rows(examples, at, stop, <float32_t *> m.at + m.header)
         return self.learn_rows(examples, at, stop, <float64_t *> m.at + m.header)
@@ -536,7 +585,7 @@ cdef class AdaptiveLoop(Learner):
 
     def move_origin(self, double[::1] origin):
         """Change the offsets so that x gets the score that x - origin had, in all columns."""
-        self.pair()
+        self.unpair()
         if self.bank.single:
             self.move_offsets(&origin[0], <const float32_t *> self.bank.at + self.bank.header)
         else:
@@ -601,6 +650,9 @@ cdef class AdaptiveLoop(Learner):
         self.bank.averaging, self.bank.tail = other.bank.averaging, other.bank.tail
         self.bank.judging, self.decided_at = other.bank.judging, other.decided_at
         self.bank.paired = other.bank.paired
+        if self.bank.n_planes != other.bank.n_planes:
+            self.bank.n_planes = other.bank.n_planes
+            self._allocate(self.judge.alive)
 
     @property
     def judging(self):
@@ -625,18 +677,19 @@ cdef class AdaptiveLoop(Learner):
 
         Without a copy the arrays are the learner's own.
         """
-        self.pair()
+        self._pair()
         scalars, arrays = self.numbers()
+        arrays["cells"] = self.cells
         return scalars, {name: a.copy() for name, a in arrays.items()} if copy else arrays
 
     def numbers(self):
-        """`get_state` without a copy; the second window may be the first one's number."""
+        """`get_state` without a copy, and with `own_cells`."""
         cdef Bank *m = &self.bank
         scalars = {"t": m.t, "seen": m.seen, "sum_x": m.sum_x,
                    "target_weight": m.target_weight, "target_mean": m.target_mean,
                    "target_sq": m.target_sq, "count_0": m.counts[0],
                    "count_1": m.counts[1], "older": m.older}
-        arrays = {"cells": self.cells, "offsets": self.offsets, "losses": self.losses,
+        arrays = {"cells": self.own_cells, "offsets": self.offsets, "losses": self.losses,
                   "errors": self.errors,
                   "groups": np.array([[m.groups[g].scale, m.groups[g].inflation,
                                        m.groups[g].sums[0], m.groups[g].sums[1]]
@@ -652,9 +705,10 @@ cdef class AdaptiveLoop(Learner):
         if self.judge.judged:
             if not scalars["alive"] >> self.judge.group_of[scalars["chosen"]] & 1:
                 raise ValueError("the saved chosen of the linear learner was dropped")
-            if scalars["alive"] != self.judge.alive:
+            if scalars["alive"] != self.judge.alive or self.bank.n_planes < self._all_planes():
+                self.bank.n_planes = self._all_planes()
                 self._allocate(scalars["alive"])
-        self.cells[:] = arrays["cells"]
+        self.own_cells[:] = arrays["cells"]
         self.bank.paired = False
         self.set_numbers(scalars, arrays)
 

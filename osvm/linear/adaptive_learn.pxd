@@ -48,7 +48,7 @@ cdef inline bint must_fold(const Group *group) noexcept nogil:
 
 cdef inline double grow(Bank *m, weight_t *v) noexcept nogil:
     """Let the features' sizes grow with the entries; the sum of x^2/n^2."""
-    cdef Py_ssize_t i, g, k, p, K = m.K
+    cdef Py_ssize_t i, g, k, p, K = m.K, last = min(PLANE_U + 2 * m.averages, m.n_planes)
     cdef const Entries *row = &m.entries
     cdef const weight_t *x = <const weight_t *> row.x
     cdef double a, least = 1.0 / most_inverse(m), total = 0.0
@@ -63,7 +63,7 @@ cdef inline double grow(Bank *m, weight_t *v) noexcept nogil:
                     continue
                 for k in range(g * m.n_out, (g + 1) * m.n_out):
                     cell[k] = <weight_t> (cell[k] / a)
-                    for p in range(PLANE_U, PLANE_U + 2 * m.averages):
+                    for p in range(PLANE_U, last):
                         cell[p * K + k] = <weight_t> (cell[p * K + k] / a)
             a = fabs(x[i]) * cell[-1]
         total += a * a
@@ -234,7 +234,7 @@ cdef inline void empty_window(Bank *m, int o, weight_t *v) noexcept nogil:
     """Begin a window anew."""
     cdef Py_ssize_t g, _j, k, K = m.K
     cdef weight_t *u = v + (PLANE_U + o) * K
-    for _j in range(m.n_features):
+    for _j in range(m.n_features if PLANE_U + o < m.n_planes else 0):
         for k in range(K):
             u[k] = 0
         u += m.stride

@@ -153,6 +153,8 @@ class Merger:
         Which outputs of the base are which of the merged learner.
     windows : int
         Of the averages whose numbers are merged; the others stay as they are.
+    planes : int, optional
+        Of the features; those of the offsets by default.
     """
 
     def __init__(
@@ -163,9 +165,11 @@ class Merger:
         base: State | None = None,
         outputs: Outputs | None = None,
         windows: int = 2,
+        planes: int | None = None,
     ) -> None:
         self.layout, self.settings, self.n_out, self.base = layout, settings, n_out, base
         self.n_windows = windows * layout.averages
+        self.planes = planes or self._n_planes
         self.n_columns = len(settings) * n_out
         by_share = [layout.goes_by_share(g) for g in settings]
         self.by_share = np.repeat(np.array(by_share, np.uint8), n_out)
@@ -275,12 +279,12 @@ class Merger:
     def _merged_columns(self, width: int | None = None) -> tuple[Any, ...]:
         """The same of the merged learner, with cells of this width."""
         n = self.n_columns
-        width = n * self._n_planes if width is None else width
+        width = n * self.planes if width is None else width
         return self._columns_tuple(np.zeros((6, n)), n, width)
 
     def _columns_tuple(self, of: Array, K: int, width: int) -> tuple[Any, ...]:
         bets = 0 if self.layout.alpha is None else self._n_planes - 3
-        return of, K, width - self._n_planes * K, self.n_windows, bets, -1.0
+        return of, K, width - self.planes * K, self.n_windows, bets, -1.0
 
     def _of_offset(self, columns: Any) -> Any:
         """The same of the offsets, which have no scale, and sums in their windows."""

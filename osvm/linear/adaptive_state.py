@@ -38,7 +38,7 @@ class Weights:
     @property
     def v(self) -> Array:
         """The array that holds the weights, among other numbers."""
-        return self._learner.cells
+        return self._learner.own_cells
 
     @property
     def averaged_count(self) -> float:
@@ -165,6 +165,7 @@ class AdaptiveLearner(AdaptiveLoop):
         """
         if self._n_groups != 1 or self.get_state(copy=False)[1]["groups"][0, 0] != 1.0:
             raise ValueError("only weights of one setting without a regularizer can be set")
+        self.unpair()
         self._planes()[:, 0] = weights.T
         self.offsets[0] = offsets
         self.restart_average()

@@ -105,15 +105,15 @@ class Mixer:
         for k in range(1, self.jobs):
             if self.parts[k] is learner or self.parts[k].alive != learner.alive:
                 self.parts[k] = learner.like(learner.n_out)
-            self.parts[k].set_numbers(scalars, arrays)
             self.parts[k].follow(learner)
+            self.parts[k].set_numbers(scalars, arrays)
         if self.before is None or self.before.shape != cells.shape:
             self.before = np.empty_like(cells)
         before = self.before
 
         def copied(k: int) -> None:
             part = slice(len(cells) * k // self.jobs, len(cells) * (k + 1) // self.jobs)
-            for to in (before, *(part.cells for part in self.parts[1:])):
+            for to in (before, *(part.own_cells for part in self.parts[1:])):
                 to[part] = cells[part]
 
         team.each(copied)
@@ -160,7 +160,7 @@ class Mixer:
         layout = self.plan.layout(first.restarts_windows, first.decay)
         settings = layout.common([scalars for scalars, _ in states], shares)
         windows = max(part.windows for part in self.parts)
-        merger = Merger(layout, settings, first.n_out, base, windows=windows)
+        merger = Merger(layout, settings, first.n_out, base, windows=windows, planes=first.planes)
         for state, share in zip(states, shares):
             merger.add(state, float(share))
         merged = merger.finish()

@@ -378,25 +378,32 @@ def test_sets_of_labels():
     assert np.mean(model.predict(X) == (X[:, :3] > 0)) > 0.85  # 0.8 for none
 
 
-@pytest.mark.parametrize("y", [2, 4], ids=["two", "four"])
-def test_the_windows_of_a_fit_are_equal_wherever_they_are_read(y):
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_windows_of_a_fit_are_equal_wherever_they_are_read(n_classes):
     """A fit keeps one of them; copies, states and what goes on as a stream have both."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(600, 6))
-    y = rng.integers(0, y, 600)
+    y = rng.integers(0, n_classes, 600)
     between = []
 
     def keep(model, epoch):
         between.append(model._learner)
 
     model = osvm.LinearClassifier(random_state=0, epochs=4, callback=keep).fit(rows, y)
-    for learner in (*between[2:], model._learner):
+    own = model._learner
+    for learner in (*between[2:], own):
         u0, u1 = (learner._planes()[:, plane] for plane in (2, 3))
         assert np.array_equal(u0, u1)
         assert u0.any()
-    assert between[3].windows == model._learner.windows == 2
+    assert own.windows == 1
+    assert own.planes == (4 if n_classes == 2 else 3)
+    if n_classes > 2:  # what is read is a copy, which nobody may write to
+        assert own.own_cells.size < own.cells.size
+        assert not own.cells.flags.writeable
     again = osvm.from_bytes(model.to_bytes())
     for one in (model, again):
-        one.partial_fit(rows, y)
+        one.partial_fit(rows[:100], y[:100])
+        one.learn_one(rows[100], y[100])
+        assert (one._learner.windows, one._learner.planes) == (2, 4)
     assert np.array_equal(model._learner.cells, again._learner.cells)
     assert np.array_equal(model.coef_, again.coef_)
