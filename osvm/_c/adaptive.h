@@ -118,6 +118,15 @@
             }                                                                                     \
             for (int m = 0; m < 4; m++) f[k + m] = sum[m];                                        \
         }                                                                                         \
+        for (; k + 2 <= K; k += 2) {                                                              \
+            REAL sum = 0, other = 0;                                                              \
+            for (ptrdiff_t i = 0; i < n; i++) {                                                   \
+                sum += x[i] * v[at[i] + k];                                                       \
+                other += x[i] * v[at[i] + k + 1];                                                 \
+            }                                                                                     \
+            f[k] = sum;                                                                           \
+            f[k + 1] = other;                                                                     \
+        }                                                                                         \
         for (; k < K; k++) {                                                                      \
             REAL sum = 0;                                                                         \
             for (ptrdiff_t i = 0; i < n; i++) sum += x[i] * v[at[i] + k];                         \

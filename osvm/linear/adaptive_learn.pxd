@@ -234,7 +234,7 @@ cdef inline void empty_window(Bank *m, int o, weight_t *v) noexcept nogil:
     """Begin a window anew."""
     cdef Py_ssize_t g, _j, k, K = m.K
     cdef weight_t *u = v + (PLANE_U + o) * K
-    for _j in range(m.n_features if PLANE_U + o < m.n_planes else 0):
+    for _j in range(0 if m.paired and o else m.n_features):     # u1 is written as a whole later
         for k in range(K):
             u[k] = 0
         u += m.stride
