@@ -96,7 +96,11 @@ class AdaptiveLearner(AdaptiveLoop):
     ) -> None:
         super().__init__(n_features, n_out, dtype, loss, steps, **options)
         self._options = options
-        self.weights = Weights(self)
+
+    @property
+    def weights(self) -> Weights:
+        """Made anew: a learner that held them would wait for the garbage collector."""
+        return Weights(self)
 
     @property
     def _judged(self) -> bool:

@@ -1,5 +1,7 @@
 """Adaptive, implicit steps: every form against its equations, numerics, state."""
 
+import gc
+
 import numpy as np
 import pytest
 import reference_adaptive as reference
@@ -369,6 +371,24 @@ def test_what_does_not_go_together(params, message):
         osvm.LinearClassifier(**{"schedule": "adaptive", **params}).fit(np.eye(2), [0, 1])
     with pytest.raises(ValueError, match="linear models"):
         osvm.KernelClassifier(schedule="adaptive").fit(np.eye(2), [0, 1])
+
+
+@pytest.mark.parametrize(
+    "cls", [osvm.LinearClassifier, osvm.LinearRegressor, osvm.MultilabelClassifier]
+)
+def test_the_memory_of_the_last_fit_does_not_wait_for_the_garbage_collector(cls):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(600, 5))
+    y = (rows[:, 0] > 0).astype(int)
+    targets = [[k] for k in y] if cls is osvm.MultilabelClassifier else y
+    model = cls(random_state=0).fit(rows, targets)
+    gc.collect()
+    gc.disable()
+    try:
+        model.fit(rows, targets).partial_fit(rows, targets)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_sets_of_labels():
