@@ -5,7 +5,7 @@
  * osvm_raise_f32, _f64    osvm_rates for K columns side by side, in place: root holds each column's
  *                         root, then TINY or 0, then 0 or 1 for one that takes no step; sums has
  *                         OSVM_LANES rows, whose totals are those of osvm_rates, to the bit
- * osvm_move_f32, _f64     v += c r x for K columns, with the windows of their averages
+ * osvm_move_f32, _f64     v += c r x for K columns, with so many windows of their averages
  * osvm_scores_f32, _f64   f[k] = the sum of x[i] v[at[i] + k]
  */
 #ifndef OSVM_ADAPTIVE_H
@@ -65,19 +65,25 @@
                                                  const int64_t *restrict at, ptrdiff_t n,         \
                                                  REAL *v, ptrdiff_t K, ptrdiff_t stride,          \
                                                  const REAL *restrict c,                          \
-                                                 const REAL *restrict still, int averaged,        \
+                                                 const REAL *restrict still, int windows,         \
                                                  REAL s0, REAL s1) {                              \
         for (ptrdiff_t i = 0; i < n; i++) {                                                       \
             REAL *restrict place = v + at[i];                                                     \
             const REAL *restrict h = v + at[i] + stride;                                          \
             REAL *restrict u0 = v + at[i] + 2 * stride, *restrict u1 = v + at[i] + 3 * stride;    \
             const REAL y = x[i];                                                                  \
-            if (averaged)                                                                         \
+            if (windows == 2)                                                                     \
                 for (ptrdiff_t k = 0; k < K; k++) {                                               \
                     const REAL move = c[k] * (1 / (h[k] + still[k])) * y;                         \
                     place[k] += move;                                                             \
                     u0[k] += s0 * move;                                                           \
                     u1[k] += s1 * move;                                                           \
+                }                                                                                 \
+            else if (windows == 1)                                                                \
+                for (ptrdiff_t k = 0; k < K; k++) {                                               \
+                    const REAL move = c[k] * (1 / (h[k] + still[k])) * y;                         \
+                    place[k] += move;                                                             \
+                    u0[k] += s0 * move;                                                           \
                 }                                                                                 \
             else                                                                                  \
                 for (ptrdiff_t k = 0; k < K; k++)                                                 \
@@ -87,8 +93,8 @@
     OSVM_DISPATCH(move_##NAME,                                                                    \
                   (const REAL *restrict x, const int64_t *restrict at, ptrdiff_t n, REAL *v,      \
                    ptrdiff_t K, ptrdiff_t stride, const REAL *restrict c,                         \
-                   const REAL *restrict still, int averaged, REAL s0, REAL s1),                   \
-                  (x, at, n, v, K, stride, c, still, averaged, s0, s1))                           \
+                   const REAL *restrict still, int windows, REAL s0, REAL s1),                    \
+                  (x, at, n, v, K, stride, c, still, windows, s0, s1))                            \
     OSVM_FORCE_INLINE void osvm_loop_scores_##NAME(const REAL *restrict x,                        \
                                                    const int64_t *restrict at, ptrdiff_t n,       \
                                                    const REAL *restrict v, ptrdiff_t K,           \
@@ -111,6 +117,15 @@
                 for (int m = 0; m < 4; m++) sum[m] += y * place[m];                               \
             }                                                                                     \
             for (int m = 0; m < 4; m++) f[k + m] = sum[m];                                        \
+        }                                                                                         \
+        for (; k + 2 <= K; k += 2) {                                                              \
+            REAL sum = 0, other = 0;                                                              \
+            for (ptrdiff_t i = 0; i < n; i++) {                                                   \
+                sum += x[i] * v[at[i] + k];                                                       \
+                other += x[i] * v[at[i] + k + 1];                                                 \
+            }                                                                                     \
+            f[k] = sum;                                                                           \
+            f[k + 1] = other;                                                                     \
         }                                                                                         \
         for (; k < K; k++) {                                                                      \
             REAL sum = 0;                                                                         \

@@ -14,8 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from osvm._input.parameters import check_integer
+from osvm._input.rows import RowSource
+from osvm._input.scan import open_csr, open_dense, repeats_columns
 
-FEW_ROWS = 1000  # are scored sooner than threads start
+FEW_ROWS = 1000  # are scored sooner than threads start,
+MANY_VALUES = 1 << 20  # and fewer than these are checked
 
 
 def resolve_jobs(n_jobs: int | None) -> int:
@@ -52,6 +55,32 @@ def row_parts(X: Any, jobs: int) -> list[Any]:
         part.indptr = X.indptr[a : b + 1] - X.indptr.dtype.type(begin)
         parts.append(part)
     return parts
+
+
+def open_in_shares(X: Any, jobs: int) -> RowSource | None:
+    """X, checked by threads; None where one of them does it as soon, or has to name a fault."""
+    if jobs == 1 or len(parts := row_parts(X, jobs)) == 1:
+        return None
+    if (X.size if isinstance(X, np.ndarray) else len(X.indices)) < MANY_VALUES:
+        return None
+
+    def opened(k: int) -> RowSource | None:
+        part = parts[k]
+        if isinstance(part, np.ndarray):
+            return open_dense(part)
+        source = open_csr(part.data, part.indices, part.indptr, *part.shape)
+        return None if source is None or repeats_columns(source) else source
+
+    with Team(jobs) as team:
+        sources = team.each(opened)
+    if any(source is None for source in sources):
+        return None
+    if isinstance(X, np.ndarray):
+        whole = RowSource.dense(X)
+    else:
+        whole = RowSource.csr(X.data, X.indices, X.indptr, X.shape[1])
+    whole.largest = max(source.largest for source in sources if source is not None)
+    return whole
 
 
 class Team:

@@ -36,9 +36,33 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "version": ("osvm.cli.versions", "print the versions of osvm and of what it uses"),
 }
 
+# Options that ask for more than the default estimator, or that others read in another way.
+OF_ALL = {"-h", "--help", "--estimator", "--multilabel", "--eta0"}
+OF_ALL |= {"--fit-intercept", "--no-fit-intercept", "--average", "--no-average"}
+# What `from numpy import *` within scipy would import, a tenth of the start.
+SPARED = ("f2py", "testing")
 
-def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
-    """The parser of all commands; the options of the chosen one only."""
+
+def make_parser(
+    chosen: str | None = None, words: Sequence[str] | None = None
+) -> argparse.ArgumentParser:
+    """The parser of all commands; the options of the chosen one only.
+
+    Where `words` name none but options of the default estimator, the others are not imported.
+    """
+    if words is not None:
+        parser, command = _make_parsers(chosen, one_estimator=True)
+        known = set() if command is None else command._option_string_actions.keys() - OF_ALL
+        if all(word.partition("=")[0] in known for word in words if word.startswith(("--", "-h"))):
+            return parser
+    return _make_parsers(chosen)[0]
+
+
+def _make_parsers(
+    chosen: str | None, one_estimator: bool = False
+) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
+    """The parser of all commands, and that of the chosen one."""
+    own: argparse.ArgumentParser | None = None
     parser = argparse.ArgumentParser(
         prog="osvm", description="Online support vector machines for sparse text and streams."
     )
@@ -47,8 +71,10 @@ def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     for name, (module, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text)
         if name == chosen:
+            own = command
+            command.set_defaults(one_estimator=one_estimator)
             import_module(module).add_arguments(command)
-    return parser
+    return parser, own
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,13 +85,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ.setdefault("OSVM_NO_SKLEARN", "1")
         gc.disable()  # what is imported stays: there is no garbage to look for, now or at the end
         _settle_streams()
+        _import_scipy()
         argv = sys.argv[1:]
     argv = list(argv)
     chosen = next((word for word in argv if not word.startswith("-")), None)
     name = f"osvm {chosen}" if chosen in COMMANDS else "osvm"
     try:
         try:
-            arguments = make_parser(chosen).parse_args(argv)
+            arguments = make_parser(chosen, argv).parse_args(argv)
         finally:
             if own_process:
                 gc.freeze()
@@ -119,6 +146,19 @@ class _Tolerant:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def _import_scipy() -> None:
+    """Without what numpy imports on first use, which scipy does not use."""
+    import numpy as np
+
+    known = vars(np)
+    spared = [name for name in SPARED if name not in known]
+    known.update(dict.fromkeys(spared))
+    import_module("scipy.sparse")
+    for name in spared:
+        if known.get(name, "") is None:
+            del known[name]
 
 
 def _settle_streams() -> None:

@@ -78,7 +78,7 @@ def parameters_of(cls: type) -> dict[str, inspect.Parameter]:
 def add_estimator_arguments(parser: argparse.ArgumentParser) -> None:
     """``--estimator`` and one flag for every parameter of any estimator, by family."""
     classes = {}
-    for name in CLASSES:
+    for name in [DEFAULT] if parser.get_default("one_estimator") else CLASSES:
         try:
             classes[name] = find_class(name)
         except (ImportError, AttributeError):
@@ -255,9 +255,11 @@ def read_taxonomy(path: str) -> Any:
 
 def settle_estimator(arguments: argparse.Namespace) -> None:
     """--multilabel and its estimator bring each other along."""
+    if arguments.estimator is None and not arguments.multilabel:
+        return
     multilabel = find_class("MultilabelClassifier")
     if arguments.estimator is None:
-        arguments.estimator = multilabel if arguments.multilabel else None
+        arguments.estimator = multilabel
     elif arguments.estimator is multilabel:
         arguments.multilabel = True
     elif arguments.multilabel:

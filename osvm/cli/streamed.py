@@ -60,7 +60,12 @@ class StreamedRun:
         if by_blocks or shuffle:
             if not by_blocks:
                 self.order = "the order of the data, mixed through a reservoir"
-            reader = ShuffledReader(reader, size=self.arguments.reservoir, random_state=seed)
+            reader = ShuffledReader(
+                reader,
+                size=self.arguments.reservoir,
+                random_state=seed,
+                threads=self.arguments.threads,
+            )
         return reader
 
     def learn(self, classes: Any, resume: bool) -> dict[str, Any]:

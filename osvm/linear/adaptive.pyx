@@ -21,10 +21,12 @@ from osvm.linear.adaptive_judge cimport (
     count_errors, forget_errors, importance, is_due, losers,
 )
 from osvm.linear.adaptive_learn cimport empty_window, largest_inflation, learn_row
+from osvm.linear.adaptive_mean cimport Columns, Part, Sums, add_cells, finish_cells
 from osvm.linear.adaptive_step cimport OSVM_LANES, PLANE_U, Group
 from osvm.linear.learner cimport Learner
 from osvm.linear.model cimport (
-    DONE, ERROR_ABSOLUTE, ERROR_CLASS, RING, Examples, Record, error_of, pointer,
+    DONE, ERROR_ABSOLUTE, ERROR_CLASS, RING, STEP_TOO_LARGE, Examples, Record,
+    error_of, pointer,
 )
 from osvm.linear.step_guard cimport loss_slope
 from osvm.linear.weights cimport weight_kind
@@ -53,7 +55,7 @@ cdef class AdaptiveLoop(Learner):
     Its parameters are those of `osvm.linear.adaptive_state.AdaptiveLearner`.
     """
     cdef readonly object dtype
-    cdef readonly object cells          # n_features x stride numbers
+    cdef readonly object own_cells      # n_features x stride numbers
     cdef readonly object offsets        # planes x K: those of the offset; row 0 is `intercept`
     cdef readonly object losses         # a sum per group
     cdef readonly object errors
@@ -90,7 +92,7 @@ cdef class AdaptiveLoop(Learner):
             m.any_coin |= step.step.kind == STEP_COIN_BETTING
             m.any_mirror |= (step.step.flags & STEP_ADAPTIVE_MIRROR) != 0
             m.tail |= (step.step.flags & STEP_ADAPTIVE_TAIL) != 0
-        m.n_planes = PLANE_U + 2 * m.averages + 3 * m.any_coin
+        m.n_planes = self._all_planes()
         self.loss_spec, self.steps, self.judge.decay, self.joint = loss, steps, decay, joint
         loss_init(&m.joint_loss, LOSS_MULTICLASS_HINGE)
         if predictors is not None:
@@ -145,6 +147,33 @@ cdef class AdaptiveLoop(Learner):
         return any([(<StepSpec> step).step.flags & STEP_ADAPTIVE_NORMALIZED
                     for g, step in enumerate(self.steps) if alive >> g & 1])
 
+    def _all_planes(self):
+        """Those of the offsets, and of the features unless the second window is left out."""
+        return PLANE_U + 2 * self.bank.averages + 3 * self.bank.any_coin
+
+    @property
+    def planes(self):
+        """Planes of `own_cells`."""
+        return self.bank.n_planes
+
+    @property
+    def cells(self):
+        """n_features x numbers; a copy, for reading alone, where the second window is left out."""
+        if self.bank.n_planes == self._all_planes():
+            return self.own_cells
+        cells = self._with_all_planes()
+        cells.flags.writeable = False
+        return cells
+
+    def _with_all_planes(self):
+        """The cells with the second window, which is the first one again."""
+        cdef Bank *m = &self.bank
+        d, header = self.n_features, m.header
+        cells = aligned_zeros((d, header + m.K * self._all_planes()), self.dtype)
+        cells[:, :m.stride] = self.own_cells
+        cells[:, m.stride:] = self.own_cells[:, m.stride - m.K:]
+        return cells
+
     cdef _allocate(self, int alive):
         """Zeros for the candidates in `alive`."""
         cdef Py_ssize_t g
@@ -153,7 +182,7 @@ cdef class AdaptiveLoop(Learner):
         cells = aligned_zeros((self.n_features, header + K * self.bank.n_planes), self.dtype)
         groups = np.zeros(len(steps) * sizeof(Group), np.uint8)
         self._groups, self.bank.groups = groups, <Group *> pointer(groups)
-        self._take(alive, header, cells, np.zeros((self.bank.n_planes, K)))
+        self._take(alive, header, cells, np.zeros((self._all_planes(), K)))
         for g in range(self.bank.n_groups):
             self.bank.groups[g].scale = self.bank.groups[g].inflation = 1.0
 
@@ -162,7 +191,7 @@ cdef class AdaptiveLoop(Learner):
         cdef Py_ssize_t g
         cdef Bank *m = &self.bank
         self.judge.alive, m.header = alive, header
-        self.cells, self.offsets, self.intercept = cells, offsets, offsets[0]
+        self.own_cells, self.offsets, self.intercept = cells, offsets, offsets[0]
         m.at, m.b = pointer(cells), <double *> pointer(offsets)
         m.K, m.stride = offsets.shape[1], cells.shape[1]
         m.n_groups = m.K // self.n_out
@@ -289,14 +318,14 @@ cdef class AdaptiveLoop(Learner):
         offsets = np.ascontiguousarray(self.offsets[:, columns])
         # in place: new memory would have to be cleared before it is written to
         shape = self.n_features, header + len(columns) * self.bank.n_planes
-        cells = self.cells.reshape(-1)[:shape[0] * shape[1]].reshape(shape)
+        cells = self.own_cells.reshape(-1)[:shape[0] * shape[1]].reshape(shape)
         if self.bank.single:
             self.compact(<float32_t *> self.bank.at, <float32_t *> pointer(cells), kept, n_kept,
                          header)
         else:
             self.compact(<float64_t *> self.bank.at, <float64_t *> pointer(cells), kept, n_kept,
                          header)
-        osvm_give_back(self.bank.at, cells.nbytes, self.cells.nbytes)
+        osvm_give_back(self.bank.at, cells.nbytes, self.own_cells.nbytes)
         for g in range(n_kept):
             self.bank.groups[g] = self.bank.groups[kept[g]]
         self._take(alive, header, cells, offsets)
@@ -314,11 +343,14 @@ cdef class AdaptiveLoop(Learner):
         of a stream begins that answers from a half on; before that nothing is averaged.
         """
         self.decided_at = examples
+        if self.n_out > 1:      # with one output, cells of a power of two are quicker to reach
+            self.bank.n_planes = self._all_planes() - 1
+            self._allocate(self.judge.alive)
         if self.bank.n_groups == 1:
             self.settle()
             self.restart_average(False)
             return
-        self.bank.tail, self.bank.averaging = False, examples < 4.0
+        self.bank.tail, self.bank.averaging, self.bank.paired = False, examples < 4.0, True
 
     def settle(self):
         """Go on with the candidate that answers, alone and without counting errors; an
@@ -333,6 +365,10 @@ cdef class AdaptiveLoop(Learner):
         """Begin both windows anew; `averaging=False` leaves them empty."""
         cdef int window
         cdef Bank *m = &self.bank
+        if m.tail or not self.judge.judged:
+            self.unpair()
+        else:
+            m.paired, m.older = True, 0
         m.averaging = averaging
         m.counts[0] = m.counts[1] = 0.0
         if not averaging:
@@ -343,6 +379,25 @@ cdef class AdaptiveLoop(Learner):
             else:
                 empty_window(m, window, <float64_t *> m.at + m.header)
 
+    def unpair(self):
+        """Give the second window its numbers, where the first one has stood for both."""
+        cdef Bank *m = &self.bank
+        if not m.paired:
+            return
+        if m.n_planes < self._all_planes():
+            cells = self._with_all_planes()
+            m.n_planes = self._all_planes()
+            self._take(self.judge.alive, m.header, cells, self.offsets)
+        self._pair()
+        m.paired = False
+
+    cdef _pair(self):
+        """Write the second window where it has a place, and the first one stands for both."""
+        cdef Bank *m = &self.bank
+        if m.paired and m.n_planes == self._all_planes():
+            planes = self.own_cells[:, m.header:].reshape(self.n_features, m.n_planes, -1)
+            planes[:, PLANE_U + 1] = planes[:, PLANE_U]
+
     def resume(self, bint averaged):
         """After `settle`: count errors again, as a stream does; `averaged` lets the average
         answer first.
@@ -351,7 +406,7 @@ cdef class AdaptiveLoop(Learner):
         cdef Judge *judge = &self.judge
         if not self.bank.averaging:
             self.restart_average()
-        self.bank.judging = self.bank.tail = True
+        self.bank.judging = self.bank.tail = True       # windows part at the next example
         self.figures[:] = 0.0
         self.outcomes[:] = 0.0
         for p in range(judge.n_predictors):
@@ -361,6 +416,12 @@ cdef class AdaptiveLoop(Learner):
     cdef int _learn(self, const Examples *examples, Py_ssize_t *at,
                     Py_ssize_t stop) noexcept nogil:
         cdef Bank *m = &self.bank
+        if m.paired and m.tail:
+            with gil:
+                try:
+                    self.unpair()
+                except MemoryError:
+                    return STEP_TOO_LARGE
         if m.single:
             return self.learn_rows(examples, at, stop, <float32_t *> m.at + m.header)
         return self.learn_rows(examples, at, stop, <float64_t *> m.at + m.header)
@@ -520,6 +581,7 @@ cdef class AdaptiveLoop(Learner):
 
     def move_origin(self, double[::1] origin):
         """Change the offsets so that x gets the score that x - origin had, in all columns."""
+        self.unpair()
         if self.bank.single:
             self.move_offsets(&origin[0], <const float32_t *> self.bank.at + self.bank.header)
         else:
@@ -560,11 +622,23 @@ cdef class AdaptiveLoop(Learner):
         """Go on as the other learner would: averaging or not, judging or settled."""
         self.bank.averaging, self.bank.tail = other.bank.averaging, other.bank.tail
         self.bank.judging, self.decided_at = other.bank.judging, other.decided_at
+        self.bank.paired = other.bank.paired
+        if self.bank.n_planes != other.bank.n_planes:
+            self.bank.n_planes = other.bank.n_planes
+            self._allocate(self.judge.alive)
 
     @property
     def judging(self):
         """Whether errors are counted, from which a predictor is chosen."""
         return bool(self.bank.judging)
+
+    @property
+    def windows(self):
+        """Windows of the average that hold numbers of their own: 0 while they rest."""
+        cdef Bank *m = &self.bank
+        if not m.counts[0] and not m.counts[1]:
+            return 0
+        return 1 if m.paired else 2 * m.averages
 
     @property
     def restarts_windows(self):
@@ -576,12 +650,19 @@ cdef class AdaptiveLoop(Learner):
 
         Without a copy the arrays are the learner's own.
         """
+        self._pair()
+        scalars, arrays = self.numbers()
+        arrays["cells"] = self.cells
+        return scalars, {name: a.copy() for name, a in arrays.items()} if copy else arrays
+
+    def numbers(self):
+        """`get_state` without a copy, and with `own_cells`."""
         cdef Bank *m = &self.bank
         scalars = {"t": m.t, "seen": m.seen, "sum_x": m.sum_x,
                    "target_weight": m.target_weight, "target_mean": m.target_mean,
                    "target_sq": m.target_sq, "count_0": m.counts[0],
                    "count_1": m.counts[1], "older": m.older}
-        arrays = {"cells": self.cells, "offsets": self.offsets, "losses": self.losses,
+        arrays = {"cells": self.own_cells, "offsets": self.offsets, "losses": self.losses,
                   "errors": self.errors,
                   "groups": np.array([[m.groups[g].scale, m.groups[g].inflation,
                                        m.groups[g].sums[0], m.groups[g].sums[1]]
@@ -589,7 +670,7 @@ cdef class AdaptiveLoop(Learner):
         if self.judge.judged:
             scalars |= {"alive": self.judge.alive, "chosen": self.judge.chosen}
             arrays |= {name: getattr(self, name) for name in JUDGED}
-        return scalars, {name: a.copy() for name, a in arrays.items()} if copy else arrays
+        return scalars, arrays
 
     def set_state(self, scalars, arrays):
         """Take over what `get_state` gave; ValueError, and no change, when it does not fit."""
@@ -597,9 +678,11 @@ cdef class AdaptiveLoop(Learner):
         if self.judge.judged:
             if not scalars["alive"] >> self.judge.group_of[scalars["chosen"]] & 1:
                 raise ValueError("the saved chosen of the linear learner was dropped")
-            if scalars["alive"] != self.judge.alive:
+            if scalars["alive"] != self.judge.alive or self.bank.n_planes < self._all_planes():
+                self.bank.n_planes = self._all_planes()
                 self._allocate(scalars["alive"])
-        self.cells[:] = arrays["cells"]
+        self.own_cells[:] = arrays["cells"]
+        self.bank.paired = False
         self.set_numbers(scalars, arrays)
 
     def set_numbers(self, scalars, arrays):
@@ -620,3 +703,68 @@ cdef class AdaptiveLoop(Learner):
         m.target_mean, m.target_sq = scalars["target_mean"], scalars["target_sq"]
         m.counts[0], m.counts[1] = scalars["count_0"], scalars["count_1"]
         m.older = scalars["older"]
+
+
+# ------------------------------------------------------------------ merging
+# The arguments are those of `osvm.linear.adaptive_merging.Merger`.
+
+SUMS = sizeof(Sums) // sizeof(double)
+
+
+cdef Columns columns_of(given):
+    """From (of, K, header, windows, bets, sign of windows); `of` stays with the caller."""
+    cdef Columns columns
+    of, columns.K, columns.header, columns.n_windows, columns.bets, columns.u_sign = given
+    columns.of, columns.n = <const double *> pointer(of), of.shape[1]
+    return columns
+
+
+def add_part(double[:, ::1] sums, cells, columns, base, base_columns, part,
+             const unsigned char[::1] by_share):
+    """Add the cells of a part, of the type of those of the base (or None), to rows of `Sums`."""
+    cdef Columns own = columns_of(columns), start
+    cdef Part one
+    cdef Sums *to = <Sums *> &sums[0, 0]
+    cdef Py_ssize_t n_rows = cells.shape[0], stride = cells.shape[1], base_stride = 0
+    cdef bint single = cells.dtype == np.float32
+    cdef int role
+    cdef void *at = pointer(cells)
+    cdef void *before = NULL
+    one.share, one.factor, one.nothing, windows = part
+    for role in range(len(windows)):
+        one.at[role], one.count[role], one.goes_on[role] = windows[role]
+    start = own
+    if base is not None:
+        start, before, base_stride = columns_of(base_columns), pointer(base), base.shape[1]
+    with nogil:
+        if single:
+            add_cells(to, n_rows, <const float32_t *> at, stride, &own,
+                      <const float32_t *> before, base_stride, &start, &one, &by_share[0])
+        else:
+            add_cells(to, n_rows, <const float64_t *> at, stride, &own,
+                      <const float64_t *> before, base_stride, &start, &one, &by_share[0])
+
+
+def finish_parts(double[:, ::1] sums, base, base_columns, out, columns, windows, double alpha):
+    """Write the merged cells, of the type of those of the base, from the `Sums` of all parts."""
+    cdef Columns own = columns_of(columns), start = own
+    cdef Sums *of = <Sums *> &sums[0, 0]
+    cdef Py_ssize_t n_rows = out.shape[0], stride = out.shape[1], base_stride = 0
+    cdef bint single = out.dtype == np.float32
+    cdef int stays[2]
+    cdef int slots[2]
+    cdef double counts[2]
+    cdef int role
+    cdef void *at = pointer(out)
+    cdef void *before = NULL
+    for role in range(len(windows)):
+        stays[role], counts[role], slots[role] = windows[role]
+    if base is not None:
+        start, before, base_stride = columns_of(base_columns), pointer(base), base.shape[1]
+    with nogil:
+        if single:
+            finish_cells(of, n_rows, <const float32_t *> before, base_stride, &start,
+                         <float32_t *> at, stride, &own, stays, counts, slots, alpha)
+        else:
+            finish_cells(of, n_rows, <const float64_t *> before, base_stride, &start,
+                         <float64_t *> at, stride, &own, stays, counts, slots, alpha)

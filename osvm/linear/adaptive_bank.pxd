@@ -24,7 +24,8 @@ cdef struct Bank:
     Loss loss
     Loss joint_loss         # of the groups that compare classes where `loss` does not
     Group *groups
-    Py_ssize_t n_features, n_out, n_groups, K, stride, n_planes
+    Py_ssize_t n_features, n_out, n_groups, K, stride
+    Py_ssize_t n_planes     # of a feature: without those of u1, where u0 stands for both in a fit
     void *at                # the numbers of feature 0
     double *b               # planes x K: those of the offset
     int header              # 1 with a place for 1/n_j
@@ -33,6 +34,7 @@ cdef struct Bank:
     bint fit_intercept, averages, any_mirror, any_coin, plain, forgets
     bint tail               # an average restarts its windows
     bint averaging          # False while windows rest
+    bint paired             # the windows began together: u0 stands for both
     bint judging            # whether the averages are scored too
     double average_from
     # counters

@@ -31,6 +31,11 @@ cdef inline double largest_inflation() noexcept nogil:
     return 1e12
 
 
+cdef inline int windows_of(const Bank *m) noexcept nogil:
+    """Windows whose numbers change with a weight."""
+    return m.averaging * (1 if m.paired else 2)
+
+
 cdef inline void shrink(Group *group, double t) noexcept nogil:
     """The regularizer of one example, by the scale of the weights."""
     cdef double s = 1.0 - group.reg * group.step.eta0 / sqrt(t)
@@ -43,7 +48,7 @@ cdef inline bint must_fold(const Group *group) noexcept nogil:
 
 cdef inline double grow(Bank *m, weight_t *v) noexcept nogil:
     """Let the features' sizes grow with the entries; the sum of x^2/n^2."""
-    cdef Py_ssize_t i, g, k, p, K = m.K
+    cdef Py_ssize_t i, g, k, p, K = m.K, last = min(PLANE_U + 2 * m.averages, m.n_planes)
     cdef const Entries *row = &m.entries
     cdef const weight_t *x = <const weight_t *> row.x
     cdef double a, least = 1.0 / most_inverse(m), total = 0.0
@@ -58,7 +63,7 @@ cdef inline double grow(Bank *m, weight_t *v) noexcept nogil:
                     continue
                 for k in range(g * m.n_out, (g + 1) * m.n_out):
                     cell[k] = <weight_t> (cell[k] / a)
-                    for p in range(PLANE_U, PLANE_U + 2 * m.averages):
+                    for p in range(PLANE_U, last):
                         cell[p * K + k] = <weight_t> (cell[p * K + k] / a)
             a = fabs(x[i]) * cell[-1]
         total += a * a
@@ -134,7 +139,7 @@ cdef inline void step_group(Bank *m, Group *group, Py_ssize_t first, double targ
     if wide:
         for k in range(first, first + n):
             m.q[k] = -m.delta[k] * e / group.scale
-        move_columns(row, v + first, n, K, m.q + first, m.averaging, group.sums,
+        move_columns(row, v + first, n, K, m.q + first, windows_of(m), group.sums,
                      <weight_t *> m.wide)
         if m.fit_intercept:
             for a in range(n_active):
@@ -149,7 +154,7 @@ cdef inline void move(Bank *m, const Group *group, Py_ssize_t k, double e, const
         move_thetas(&m.entries, v + k, m.K, -m.delta[k], m.averaging, group.sums)
     else:
         move_weights(&m.entries, v + k, m.K, inverse, -m.delta[k] * e / group.scale,
-                     m.averaging, group.sums)
+                     windows_of(m), group.sums)
     if m.fit_intercept:
         m.b[k] -= m.delta[k] * e / m.b[m.K + k]
 
@@ -229,7 +234,7 @@ cdef inline void empty_window(Bank *m, int o, weight_t *v) noexcept nogil:
     """Begin a window anew."""
     cdef Py_ssize_t g, _j, k, K = m.K
     cdef weight_t *u = v + (PLANE_U + o) * K
-    for _j in range(m.n_features):
+    for _j in range(0 if m.paired and o else m.n_features):     # u1 is written as a whole later
         for k in range(K):
             u[k] = 0
         u += m.stride

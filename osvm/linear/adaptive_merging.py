@@ -28,23 +28,21 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from osvm._input.types import Array, State
-from osvm.linear.adaptive_state import ROOT, WINDOWS
+from osvm.linear.adaptive import SUMS, add_part, finish_parts
+from osvm.linear.adaptive_state import ROOT
 from osvm.schedules import CANDIDATES, PREDICTORS, Auto, CoinBetting
 
 Outputs = tuple[list[int], list[int], list[float]]
-Numbers = dict[str, Array]  # of some features or of the offset, by name: (n, columns) each
 
 _FIRST_RESTART = 6  # 2**this examples: FIRST_WINDOW of adaptive_learn.pxd
 _NOTHING = 1e-100  # learnt, which counts for nothing beside any gradient
 _FIRST_LOOK = 9  # 2**this examples: where outcomes are forgotten first, adaptive_judge.pxd
 _SUMS = ("losses", "errors")
-_WINDOWED = ("S0", "S1")
 _COUNTS = ("seen", "t", "sum_x", "count_0", "count_1", "older")
 _TARGETS = ("target_weight", "target_mean", "target_sq")
 
@@ -121,31 +119,6 @@ class Layout:
         return at, count - before if goes_on else count
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Which columns of a state are which of the merged learner; `sign` of the scores."""
-
-    old: Any
-    new: Any
-    sign: Any
-    n: int  # of the merged learner
-
-
-def _columns(state: State, places: list[int], n_out: int, outputs: Outputs | None) -> _Columns:
-    n_groups = len(state[1]["groups"])
-    old_out = state[1]["offsets"].shape[1] // n_groups
-    n = len(places) * n_out
-    if outputs is None and places == list(range(n_groups)):
-        return _Columns(slice(None), slice(None), 1.0, n)
-    new, old, sign = outputs or (list(range(n_out)), list(range(n_out)), [1.0] * n_out)
-    return _Columns(
-        [place * old_out + k for place in places for k in old],
-        [g * n_out + k for g in range(len(places)) for k in new],
-        np.tile(sign, len(places)),
-        n,
-    )
-
-
 def _class_weights(state: State, n_out: int, outputs: Outputs | None) -> Array:
     """What a part has seen and found of each class of the merged learner."""
     arrays = state[1]
@@ -161,101 +134,169 @@ def _class_weights(state: State, n_out: int, outputs: Outputs | None) -> Array:
     return whole
 
 
-def _numbers(planes: Array, of: _Columns, groups: Array, layout: Layout, offset: bool) -> Numbers:
-    """Weights w, gradients G and sums of windows, S0 and S1, in float64; L, R, theta of bets."""
-    scale, inflation, sums = groups[:, 0], groups[:, 1], groups[:, 2:]
-    v = planes[:, 0, of.old] * np.float64(of.sign)
-    root = planes[:, ROOT, of.old].astype(np.float64)
-    out = {"w": v if offset else scale * v}
-    if layout.alpha is None:
-        out["G"] = root * root / inflation
-    else:
-        bets = ("L", "G", "R")
-        out |= {name: planes[:, k, of.old].astype(float) for name, k in zip(bets, (-3, -2, -1))}
-        out["theta"] = root * of.sign
-    for k in (0, 1) if layout.averages else ():
-        u = planes[:, WINDOWS.start + k, of.old] * np.float64(of.sign)
-        out[f"S{k}"] = u if offset else sums[:, k] * v - u
-    if isinstance(of.new, slice):
-        return out
-    whole = {name: np.zeros((len(planes), of.n)) for name in out}
-    for name, numbers in out.items():
-        whole[name][:, of.new] = numbers
-    return whole
+class Merger:
+    """Merges learners: the counters and offsets of each part as it comes, and its features.
 
+    Parameters
+    ----------
+    layout : Layout
+        Of all the learners.
+    settings : list of int
+        Those of the merged learner, `Layout.common` of the parts.
+    n_out : int
+        Outputs of the merged learner.
+    base : state, optional
+        Of the learner that all parts went on from.
+    outputs : optional
+        Which outputs of the base are which of the merged learner.
+    windows : int
+        Of the averages whose numbers are merged; the others stay as they are.
+    planes : int, optional
+        Of the features; those of the offsets by default.
+    """
 
-def _read(state: State, of: _Columns, places: list[int], layout: Layout) -> list[Numbers]:
-    """The numbers of the features and those of the offset."""
-    arrays = state[1]
-    offsets = arrays["offsets"]
-    width = offsets.shape[1] // len(arrays["groups"])
-    per_column = np.repeat(arrays["groups"], width, axis=0)[of.old]
-    planes = arrays["cells"][:, -offsets.size :].reshape(-1, *offsets.shape)
-    return [
-        _numbers(planes, of, per_column, layout, offset=False),
-        _numbers(offsets[None], of, per_column, layout, offset=True),
-    ]
-
-
-class _Mean:
-    """The merged numbers of features, or of the offset, part after part."""
-
-    def __init__(self, like: Numbers, base: Numbers | None, by_share: Array) -> None:
-        self.base = base or {name: np.zeros_like(numbers) for name, numbers in like.items()}
-        self.moved = {name: np.zeros_like(numbers) for name, numbers in like.items()}
-        self.weight = np.zeros_like(like["w"])
-        self.by_share = by_share  # columns
-        self.largest = self.base.get("L")
-
-    def add(
-        self, part: Numbers, share: float, rows: float, windows: list[tuple[int, float, bool]]
+    def __init__(
+        self,
+        layout: Layout,
+        settings: list[int],
+        n_out: int,
+        base: State | None = None,
+        outputs: Outputs | None = None,
+        windows: int = 2,
+        planes: int | None = None,
     ) -> None:
-        """Each coordinate by what the part has learnt of it in these rows.
+        self.layout, self.settings, self.n_out, self.base = layout, settings, n_out, base
+        self.n_windows = windows * layout.averages
+        self.planes = planes or self._n_planes
+        self.n_columns = len(settings) * n_out
+        by_share = [layout.goes_by_share(g) for g in settings]
+        self.by_share = np.repeat(np.array(by_share, np.uint8), n_out)
+        self.counts = _Counts(layout, base)
+        self.of_base: Any = None
+        self.classes_before: Any = 0.0  # sums of the weights of each class: in the base, in all
+        if base is not None:
+            self.of_base = self._columns(base, outputs)
+            if layout.judged:
+                self.classes_before = _class_weights(base, n_out, outputs)
+        self.classes = self.classes_before
+        self.offsets = self.sums(1)
+        self.parts: list[tuple[Any, Any]] = []  # how the features of each part are read and added
 
-        `windows` tells for both roles which window it is, its new iterates, and whether the
-        base's are among them.
-        """
-        learnt = part["G"] - self.base["G"]
-        weight = np.maximum(learnt, 0.0)
-        weight *= share / max(rows, 1.0)
-        weight += share * _NOTHING
-        weight[:, self.by_share] = share
-        self.weight += weight
-        for name in self.moved.keys() - {*_WINDOWED, "L"}:
-            moved = learnt if name == "G" else part[name] - self.base[name]
-            if name in ("G", "theta"):
-                moved[:, self.by_share] *= share
-            else:
-                moved = weight * moved
-            self.moved[name] += moved
-        for role, (at, count, goes_on) in enumerate(windows):
-            mean = part[f"S{at}"] - self.base[f"S{at}"] if goes_on else part[f"S{at}"]
-            self.moved[f"S{role}"] += weight * (mean / count if count > 0.0 else part["w"])
-        if self.largest is not None:
-            self.largest = np.maximum(self.largest, part["L"])
+    def sums(self, n_features: int) -> Array:
+        """Room for what `add_features` sums up."""
+        return np.zeros((n_features * self.n_columns, SUMS))
 
-    def planes(self, windows: list[tuple[int | None, float]], alpha: float | None) -> Array:
-        """Weights, roots, the sums of both roles and bets, (n, planes, columns).
+    def add(self, state: State, share: float, outputs: Outputs | None = None) -> None:
+        """Count the next part, with its offsets; `outputs` as those of the base."""
+        rows, windows = self.counts.add(state, share)
+        if self.layout.judged:
+            came = _class_weights(state, self.n_out, outputs)
+            self.classes = self.classes + came - self.classes_before
+        how = share, share / max(rows, 1.0), share * _NOTHING
+        columns = self._columns(state, outputs)
+        part = (*how, windows[: self.n_windows])
+        self.parts.append((columns, part))
+        before = None if self.base is None else _row(self.base[1]["offsets"])
+        offsets = _row(state[1]["offsets"])
+        of, of_base = self._of_offset(columns), self._of_offset(self.of_base)
+        add_part(self.offsets, offsets, of, before, of_base, (*how, windows), self.by_share)
 
-        `windows` tells for both roles which window of the base stays in it, and new iterates.
-        """
-        out = {}
-        for name, moved in self.moved.items():
-            if name not in ("G", "theta"):
-                moved /= self.weight
-            out[name] = moved if name in _WINDOWED else self.base[name] + moved
-        G = np.maximum(out["G"], 0.0)
-        planes = [out["w"], np.sqrt(G)]
-        for role, (stays, count) in enumerate(windows):
-            total = count * out[f"S{role}"]
-            planes.append(total if stays is None else self.base[f"S{stays}"] + total)
-        if alpha is not None and self.largest is not None:
-            L, R, theta = self.largest, np.maximum(out["R"], 0.0), out["theta"]
-            most = L * np.maximum(G + L, alpha * L)
-            bets = theta * (L + R) / np.where(L > 0.0, most, 1.0)
-            planes[:2] = [bets, theta]
-            planes += [L, G, R]
-        return np.stack(planes, axis=1)
+    def add_features(self, sums: Array, k: int, cells: Array, base: Array | None) -> None:
+        """Add the numbers of part k, for some features, whose cells in the base are these."""
+        if base is not None and base.dtype != cells.dtype:
+            cells, base = cells.astype(np.float64), base.astype(np.float64)
+        columns, part = self.parts[k]
+        add_part(sums, cells, columns, base, self.of_base, part, self.by_share)
+
+    def finish(self) -> State:
+        """Scalars and arrays of the merged learner, without those of the features."""
+        scalars, arrays, kept = self.counts.merged()
+        windows = [
+            (-1 if stays is None else stays, count, scalars["older"] ^ role)
+            for role, (stays, count) in enumerate(kept)
+        ]
+        self.windows = windows[: self.n_windows]
+        of = self._of_offset(self._merged_columns())
+        arrays["offsets"] = np.zeros((self._n_planes, self.n_columns))
+        before = None if self.base is None else _row(self.base[1]["offsets"])
+        out, of_base = _row(arrays["offsets"]), self._of_offset(self.of_base)
+        finish_parts(self.offsets, before, of_base, out, of, windows, self._alpha)
+        arrays["groups"] = np.tile([1.0, 1.0, 0.0, 0.0], (len(self.settings), 1))
+        if self.layout.judged:
+            scalars["alive"] = sum(1 << g for g in self.settings)
+            arrays["class_weights"] = self.classes
+            judged = [p for p, g in enumerate(self.layout.group_of) if g in self.settings]
+            # what the parts answer with: a rare class may have set others back
+            votes = self.counts.votes
+            judged = [p for p in judged if p in votes] or judged
+            scalars["chosen"] = min(
+                judged, key=lambda p: (arrays["figures"][p], -votes.get(p, 0.0), p)
+            )
+        return scalars, arrays
+
+    def finish_features(self, sums: Array, base: Array | None, out: Array) -> None:
+        """Write the merged numbers of some features, after `finish`."""
+        if base is not None and base.dtype != out.dtype:
+            wide = out.astype(np.float64)
+            self.finish_features(sums, base.astype(np.float64), wide)
+            out[:] = wide
+            return
+        columns = self._merged_columns(out.shape[1])
+        finish_parts(sums, base, self.of_base, out, columns, self.windows, self._alpha)
+
+    @property
+    def header(self) -> int:
+        """Numbers of a feature before those of its columns."""
+        normalized = (getattr(self.layout.settings[g], "normalized", False) for g in self.settings)
+        return int(any(normalized))
+
+    @property
+    def _n_planes(self) -> int:
+        return 2 + 2 * self.layout.averages + 3 * (self.layout.alpha is not None)
+
+    @property
+    def _alpha(self) -> float:
+        return self.layout.alpha or 0.0
+
+    def _columns(self, state: State, outputs: Outputs | None) -> tuple[Any, ...]:
+        """How the columns of a state are read: `Columns` of adaptive_mean.pxd."""
+        arrays = state[1]
+        groups, K = arrays["groups"], arrays["offsets"].shape[1]
+        old_out, n_out = K // len(groups), self.n_out
+        new, old, sign = outputs or (list(range(n_out)), list(range(n_out)), [1.0] * n_out)
+        of = np.zeros((6, self.n_columns))
+        of[0] = -1.0
+        places = self.layout.places(state[0], self.settings)
+        for g, place in enumerate(places):
+            at = [g * n_out + k for k in new]
+            of[0, at] = [place * old_out + k for k in old]
+            of[1, at] = sign
+            of[2:, at] = groups[place][:, None]
+        return self._columns_tuple(of, K, arrays["cells"].shape[1])
+
+    def _merged_columns(self, width: int | None = None) -> tuple[Any, ...]:
+        """The same of the merged learner, with cells of this width."""
+        n = self.n_columns
+        width = n * self.planes if width is None else width
+        return self._columns_tuple(np.zeros((6, n)), n, width)
+
+    def _columns_tuple(self, of: Array, K: int, width: int) -> tuple[Any, ...]:
+        bets = 0 if self.layout.alpha is None else self._n_planes - 3
+        return of, K, width - self.planes * K, self.n_windows, bets, -1.0
+
+    def _of_offset(self, columns: Any) -> Any:
+        """The same of the offsets, which have no scale, and sums in their windows."""
+        if columns is None:
+            return None
+        of, K, _, _, bets, _ = columns
+        of = of.copy()
+        of[2], of[4:] = 1.0, 0.0
+        return of, K, 0, 2 * self.layout.averages, bets, 1.0
+
+
+def _row(offsets: Array) -> Array:
+    """Offsets as the cell of one feature."""
+    return offsets.reshape(1, -1)
 
 
 def merge_adaptive(
@@ -286,57 +327,28 @@ def merge_adaptive(
     n_out : int, optional
         Outputs of the merged learner; those of the parts by default.
     """
-    counts = _Counts(layout, base)
-    before_by_class: Any = 0.0  # sums of the weights of each class: in the base, in all
-    totals_by_class: Any = 0.0
-    means: list[_Mean] = []
+    merger: Merger | None = None
     sizes: Array | None = None
     dtype = np.dtype(np.float32)
+    before = None if base is None else base[1]["cells"]
     for k, state in enumerate(parts):
-        scalars, arrays = state
-        n_out = n_out or arrays["offsets"].shape[1] // len(arrays["groups"])
-        places = layout.places(scalars, settings)
-        of = _columns(state, places, n_out, outputs[k] if outputs else None)
-        numbers = _read(state, of, places, layout)
-        if not means:
-            if layout.judged and base is not None:
-                before_by_class = _class_weights(base, n_out, outputs[-1] if outputs else None)
-                totals_by_class = before_by_class
-            by_share = [layout.goes_by_share(g) for g in settings]
-            start: list[Any] = [None, None]
-            if base is not None:
-                places = layout.places(base[0], settings)
-                of = _columns(base, places, n_out, outputs[-1] if outputs else None)
-                start = _read(base, of, places, layout)
-            means = [_Mean(n, s, np.repeat(by_share, n_out)) for n, s in zip(numbers, start)]
-        rows, windows = counts.add(state, float(shares[k]))
-        if layout.judged:
-            came = _class_weights(state, n_out, outputs[k] if outputs else None)
-            totals_by_class = totals_by_class + came - before_by_class
-        for mean, own in zip(means, numbers):
-            mean.add(own, float(shares[k]), rows, windows)
-        sizes = _smaller(sizes, arrays["cells"][:, : -arrays["offsets"].size])
-        dtype = np.result_type(dtype, arrays["cells"].dtype)
-    merged, totals, kept = counts.merged()
-    planes, offset = (mean.planes(kept, layout.alpha) for mean in means)
-    if kept:  # a window holds u, where the sum of the weights is sums v - u; here sums are 0
-        order = [WINDOWS.start + (merged["older"] ^ role) for role in (0, 1)]
-        planes[:, order], offset[:, order] = -planes[:, WINDOWS], offset[:, WINDOWS].copy()
-    cells = planes.reshape(len(planes), -1)
-    if any(getattr(layout.settings[g], "normalized", False) for g in settings):
-        cells = np.concatenate([sizes, cells], axis=1)
-    totals |= {"cells": cells.astype(dtype), "offsets": offset[0]}
-    totals["groups"] = np.tile([1.0, 1.0, 0.0, 0.0], (len(settings), 1))
-    if layout.judged:
-        merged["alive"] = sum(1 << g for g in settings)
-        totals["class_weights"] = totals_by_class
-        judged = [p for p, g in enumerate(layout.group_of) if g in settings]
-        # what the parts answer with: a rare class may have set others back
-        judged = [p for p in judged if p in counts.votes] or judged
-        merged["chosen"] = min(
-            judged, key=lambda p: (totals["figures"][p], -counts.votes.get(p, 0.0), p)
-        )
-    return merged, totals
+        cells, offsets = state[1]["cells"], state[1]["offsets"]
+        if merger is None:
+            n_out = n_out or offsets.shape[1] // len(state[1]["groups"])
+            merger = Merger(layout, settings, n_out, base, outputs[-1] if outputs else None)
+            sums = merger.sums(len(cells))
+        merger.add(state, float(shares[k]), outputs[k] if outputs else None)
+        merger.add_features(sums, k, cells, before)
+        sizes = smaller(sizes, cells[:, : -offsets.size])
+        dtype = np.result_type(dtype, cells.dtype)
+    assert merger is not None
+    assert sizes is not None
+    scalars, arrays = merger.finish()
+    sizes = sizes[:, : merger.header]
+    cells = np.zeros((len(sizes), sizes.shape[1] + arrays["offsets"].size), dtype)
+    cells[:, : sizes.shape[1]] = sizes
+    merger.finish_features(sums, before, cells)
+    return scalars, arrays | {"cells": cells}
 
 
 def in_units(cells: Array, offsets: Array, factors: Array) -> Array:
@@ -351,7 +363,7 @@ def in_units(cells: Array, offsets: Array, factors: Array) -> Array:
     return out.astype(cells.dtype)
 
 
-def _smaller(sizes: Array | None, others: Array) -> Array:
+def smaller(sizes: Array | None, others: Array) -> Array:
     """1/n of the larger n, where 0 is that of a feature without values."""
     if sizes is None or not others.shape[1]:
         return others
@@ -377,7 +389,7 @@ class _Counts:
         self.votes: dict[int, float] = {}  # shares of the parts where a predictor answers
 
     def add(self, state: State, share: float) -> tuple[float, list[tuple[int, float, bool]]]:
-        """Count a part; its rows, and both of its windows as `_Mean.add` takes them."""
+        """Count a part; its rows, and both of its windows as `Merger.add` takes them."""
         (scalars, arrays), old = state, self.old
         rows = scalars["seen"] - old["seen"]
         self.added["seen"] += rows
@@ -406,7 +418,7 @@ class _Counts:
         return rows, windows
 
     def merged(self) -> tuple[dict[str, Any], dict[str, Array], list[tuple[int | None, float]]]:
-        """Scalars, arrays, and both windows as `_Mean.planes` takes them."""
+        """Scalars, arrays, and both windows as `Merger.finish` takes them."""
         old, added = self.old, self.added
         scalars = {name: old[name] + added[name] for name in ("seen", "sum_x")}
         scalars |= {"t": old["t"] + float(round(added["t"])), "count_0": 0.0, "count_1": 0.0}

@@ -35,7 +35,7 @@ class Weights:
     @property
     def v(self) -> Array:
         """The array that holds the weights, among other numbers."""
-        return self._learner.cells
+        return self._learner.own_cells
 
     @property
     def averaged_count(self) -> float:
@@ -93,7 +93,11 @@ class AdaptiveLearner(AdaptiveLoop):
     ) -> None:
         super().__init__(n_features, n_out, dtype, loss, steps, **options)
         self._options = options
-        self.weights = Weights(self)
+
+    @property
+    def weights(self) -> Weights:
+        """Made anew: a learner that held them would wait for the garbage collector."""
+        return Weights(self)
 
     @property
     def _judged(self) -> bool:
@@ -162,6 +166,7 @@ class AdaptiveLearner(AdaptiveLoop):
         """
         if self._n_groups != 1 or self.get_state(copy=False)[1]["groups"][0, 0] != 1.0:
             raise ValueError("only weights of one setting without a regularizer can be set")
+        self.unpair()
         self._planes()[:, 0] = weights.T
         self.offsets[0] = offsets
         self.restart_average()
@@ -192,7 +197,7 @@ class AdaptiveLearner(AdaptiveLoop):
             n_predictors=len(self.figures),
         )
 
-    def _like(self, n_out: int) -> AdaptiveLearner:
+    def like(self, n_out: int) -> AdaptiveLearner:
         """A fresh learner with the same parts."""
         options = self._options
         if self._judged:
@@ -201,7 +206,7 @@ class AdaptiveLearner(AdaptiveLoop):
 
     def copy(self) -> AdaptiveLearner:
         """An independent copy, bit for bit."""
-        copied = self._like(self.n_out)
+        copied = self.like(self.n_out)
         copied.set_state(*self.get_state(copy=False))
         return copied
 
@@ -238,7 +243,7 @@ class AdaptiveLearner(AdaptiveLoop):
         if self._judged:
             grown = np.zeros((2, n_out - self.class_weights.shape[1]))
             arrays["class_weights"] = np.concatenate([self.class_weights, grown], axis=1)
-        wider = self._like(n_out)
+        wider = self.like(n_out)
         wider.set_state(scalars, arrays | {"cells": cells, "offsets": offsets})
         return wider
 
@@ -251,7 +256,7 @@ class AdaptiveLearner(AdaptiveLoop):
         arrays["offsets"] = np.ascontiguousarray(self.offsets[:, columns])
         if self._judged:
             arrays["class_weights"] = self.class_weights[:, order]
-        copied = self._like(self.n_out)
+        copied = self.like(self.n_out)
         copied.set_state(scalars, arrays)
         return copied
 

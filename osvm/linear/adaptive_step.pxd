@@ -30,6 +30,7 @@
 # has an entry per column.  root is sqrt(G), 0 for a coordinate without a gradient; u0 and u1 are
 # the accumulators of two windows of averages: the sum of w over window i is sum_i v - u_i, and
 # u_i <- u_i + sum_i dv when v changes.  A tail average restarts the older window at 2^k examples.
+# Windows that began together, as in a fit, are equal: u0 stands for both until they are read.
 #
 # Invariants
 # - O(non-zeros) per example; where xi = 0 nothing is touched but a growing n_j;
@@ -57,10 +58,10 @@ cdef extern from "../_c/adaptive.h" nogil:
     void osvm_raise_f64(const double *x, const int64_t *at, Py_ssize_t n, double *h, Py_ssize_t K,
                         const double *root, double *sums)
     void osvm_move_f32(const float *x, const int64_t *at, Py_ssize_t n, float *v, Py_ssize_t K,
-                       Py_ssize_t stride, const float *c, const float *still, bint averaged,
+                       Py_ssize_t stride, const float *c, const float *still, int windows,
                        float s0, float s1)
     void osvm_move_f64(const double *x, const int64_t *at, Py_ssize_t n, double *v, Py_ssize_t K,
-                       Py_ssize_t stride, const double *c, const double *still, bint averaged,
+                       Py_ssize_t stride, const double *c, const double *still, int windows,
                        double s0, double s1)
     void osvm_scores_f32(const float *x, const int64_t *at, Py_ssize_t n, const float *v,
                          Py_ssize_t K, float *f)
@@ -318,7 +319,7 @@ cdef inline void raise_columns(const Entries *row, weight_t *roots, Py_ssize_t K
 
 
 cdef inline void move_columns(const Entries *row, weight_t *v, Py_ssize_t K, Py_ssize_t stride,
-                              const double *c, bint averaged, const double *sums,
+                              const double *c, int windows, const double *sums,
                               weight_t *work) noexcept nogil:
     """v += c rate x for K columns after `raise_columns`; c is 0 for those without a step."""
     cdef Py_ssize_t k
@@ -327,10 +328,10 @@ cdef inline void move_columns(const Entries *row, weight_t *v, Py_ssize_t K, Py_
         c_[k] = <weight_t> c[k]
     if weight_t is float32_t:
         osvm_move_f32(<const float32_t *> row.x, row.at, row.n, v, K, stride, c_, work + 2 * K,
-                      averaged, <float32_t> sums[0], <float32_t> sums[1])
+                      windows, <float32_t> sums[0], <float32_t> sums[1])
     else:
         osvm_move_f64(<const float64_t *> row.x, row.at, row.n, v, K, stride, c_, work + 2 * K,
-                      averaged, sums[0], sums[1])
+                      windows, sums[0], sums[1])
 
 
 cdef inline void prefetch_cells(const index_t *j, Py_ssize_t n, const char *v, Py_ssize_t stride,
@@ -377,9 +378,9 @@ cdef inline void keep_roots(const Entries *row, weight_t *roots) noexcept nogil:
 
 
 cdef inline void move_weights(const Entries *row, weight_t *v, Py_ssize_t K,
-                              const weight_t *inverse, double c, bint averaged,
+                              const weight_t *inverse, double c, int windows,
                               const double *sums) noexcept nogil:
-    """v += c rate x, and what the windows need; `row.root` is put in place."""
+    """v += c rate x, and what the first windows need; `row.root` is put in place."""
     cdef Py_ssize_t i
     cdef const weight_t *rate = <const weight_t *> row.rate
     cdef const weight_t *root = <const weight_t *> row.root
@@ -387,7 +388,7 @@ cdef inline void move_weights(const Entries *row, weight_t *v, Py_ssize_t K,
     cdef const int64_t *at = row.at
     cdef weight_t move, c_ = <weight_t> c, s0 = <weight_t> sums[0], s1 = <weight_t> sums[1]
     cdef weight_t *place
-    if not averaged and inverse == NULL:
+    if not windows and inverse == NULL:
         for i in range(row.n):
             place = v + at[i]
             place[0] += c_ * rate[i] * x[i]
@@ -400,9 +401,10 @@ cdef inline void move_weights(const Entries *row, weight_t *v, Py_ssize_t K,
             move *= inverse[at[i]]
         place[0] += move
         place[K] = root[i]
-        if averaged:
+        if windows:
             place[2 * K] += s0 * move
-            place[3 * K] += s1 * move
+            if windows > 1:
+                place[3 * K] += s1 * move
 
 
 cdef inline void move_thetas(const Entries *row, weight_t *theta, Py_ssize_t K, double c,

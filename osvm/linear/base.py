@@ -18,7 +18,7 @@ from osvm._estimator.base import OnlineEstimator
 from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.compat import CallbackSupport
 from osvm._estimator.progress import make_progress
-from osvm._estimator.threads import Team, resolve_jobs, row_parts
+from osvm._estimator.threads import Team, open_in_shares, resolve_jobs, row_parts
 from osvm._input import validate
 from osvm._input.parameters import make_generator
 from osvm._input.rows import RowSource
@@ -97,7 +97,11 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
 
         `reset` is for `fit`, which finds the scale of the columns from its rows.
         """
-        source, X = self._check_X(X, reset=reset, allow_empty=allow_empty)
+        source = None
+        if reset and self.n_jobs is not None and "tokenizer_" not in self.__dict__:
+            source = open_in_shares(X, resolve_jobs(self.n_jobs))
+        if source is None:
+            source, X = self._check_X(X, reset=reset, allow_empty=allow_empty)
         if self.normalize:
             source.set_row_scale(validate.unit_scale(source), largest=1.0)
         scaling = self._scaling

@@ -296,10 +296,11 @@ def has_usual_units(X: Any) -> bool:
     rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _LOOKED_AT_ROWS)).astype(np.int64)
     part = take(X, rows)[0]
     sizes = column_moments(part)[0]
-    sizes = np.sort(sizes[sizes > 0.0])
+    sizes = sizes[sizes > 0.0]
     if not len(sizes):
         return False
-    small, middle, largest = sizes[[len(sizes) // 10, len(sizes) // 2, -1]]
+    at = [len(sizes) // 10, len(sizes) // 2, len(sizes) - 1]
+    small, middle, largest = np.partition(sizes, at)[at]
     alike = middle <= _ALIKE * small and largest <= _ALIKE * middle
     reach = CANDIDATES[0].eta0 * part.mean_count * middle
     return bool(alike and 1.0 <= reach <= _LONGEST)

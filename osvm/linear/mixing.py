@@ -11,13 +11,14 @@ threads do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from osvm._estimator.threads import Team
 from osvm._input.types import Array
-from osvm.linear.adaptive_merging import merge_adaptive
+from osvm.linear.adaptive_merging import Merger, smaller
 from osvm.linear.adaptive_state import AdaptiveLearner
 from osvm.linear.learner import SGDLearner
 from osvm.linear.merging import State, merge_sigmoids, merge_states
@@ -25,8 +26,9 @@ from osvm.linear.scores import Platt
 
 Learn = Callable[[Any, Platt | None, Array], None]
 ROWS_PER_THREAD = 2000  # with fewer a thread learns too little before the merge
-MERGED = 1 << 17  # weights that are merged at a time; their sums stay in the cache
-_PER_FEATURE = {"w_v", "w_u", "cells"}  # arrays that threads share
+# Weights that are merged at a time, and with more numbers to each; sums stay in the cache.
+MERGED, SUMMED = 1 << 17, 1 << 13
+_PER_FEATURE = {"w_v", "w_u"}  # arrays that threads share
 
 
 def useful_jobs(jobs: int, n_rows: int, learner: Any, record: Any) -> int:
@@ -55,64 +57,85 @@ class Mixer:
         self.parts, self.platt, self.jobs, self.plan = [learner] * jobs, platt, jobs, plan
         self.adapts = isinstance(learner, AdaptiveLearner)
         self.fresh = True
+        self.before: Array | None = None  # cells of an adaptive learner before the epoch
 
     def epoch(self, learn: Learn, order: Array) -> None:
         """Learn the rows in `order`; learn(part, its sigmoids, its order) is called by threads.
 
         A Ctrl-C comes through after the merge: it finds the model of whole shares.
         """
-        learner, platt, jobs = self.parts[0], self.platt, self.jobs
-        base = learner.get_state(copy=False)
-        if self.adapts or "w_u" in base[1]:  # what there was before is needed
-            base = learner.get_state()
+        platt, jobs = self.platt, self.jobs
         edges = np.linspace(0, len(order), jobs + 1).astype(int).tolist()
         shares = np.diff(edges) / len(order)
         sigmoids = [None if platt is None else platt.copy() for _ in range(jobs)]
-        for k in range(1, jobs):  # before any thread changes the first
-            if self.fresh or (self.adapts and self.parts[k].alive != learner.alive):
-                self.parts[k] = learner.copy()
-            elif self.adapts:  # settings or averages may have begun anew
-                self.parts[k].cells[:] = base[1]["cells"]
-                self.parts[k].set_numbers(*base)
-            if self.adapts:
-                self.parts[k].follow(learner)
-        self.fresh = False
 
         def share(k: int) -> State:
             learn(self.parts[k], sigmoids[k], order[edges[k] : edges[k + 1]])
             self.parts[k].flush()
-            return self.parts[k].get_state(copy=False)
+            return self.parts[k].numbers() if self.adapts else self.parts[k].get_state(copy=False)
 
         with Team(jobs) as team:
+            base = self._begin(team)
             states = team.each(share)
-            self._merge(team, states, shares, base)
+            if self.adapts:
+                self._merge_adaptive(team, states, shares, base)
+            else:
+                self._merge(team, states, shares, base)
             if platt is not None:
                 fitted: Any = [one.state for one in sigmoids if one is not None]
                 platt.state[:] = merge_sigmoids(fitted, shares, platt.state, None, len(fitted[0]))
 
+    def _begin(self, team: Team) -> State:
+        """The state before any thread changes it, from which all parts go on."""
+        learner = self.parts[0]
+        if not self.adapts:
+            base = learner.get_state(copy=False)
+            if "w_u" in base[1]:  # what there was before is needed
+                base = learner.get_state()
+            for k in range(1, self.jobs if self.fresh else 0):
+                self.parts[k] = learner.copy()
+            self.fresh = False
+            return base
+        scalars, arrays = learner.numbers()
+        cells = arrays["cells"]
+        arrays = {name: a if name == "cells" else a.copy() for name, a in arrays.items()}
+        for k in range(1, self.jobs):
+            if self.parts[k] is learner or self.parts[k].alive != learner.alive:
+                self.parts[k] = learner.like(learner.n_out)
+            self.parts[k].follow(learner)
+            self.parts[k].set_numbers(scalars, arrays)
+        if self.before is None or self.before.shape != cells.shape:
+            self.before = np.empty_like(cells)
+        before = self.before
+
+        def copied(k: int) -> None:
+            part = slice(len(cells) * k // self.jobs, len(cells) * (k + 1) // self.jobs)
+            for to in (before, *(part.own_cells for part in self.parts[1:])):
+                to[part] = cells[part]
+
+        team.each(copied)
+        return scalars, arrays | {"cells": before}
+
+    def _blocks(self, width: int) -> list[list[slice]]:
+        """Blocks of features for each thread, with so many numbers to a feature."""
+        n_features = self.parts[0].n_features
+        step = max(1, width)
+        step = min(step, -(-n_features // self.jobs))  # none of the threads stands by
+        blocks = [slice(k, min(k + step, n_features)) for k in range(0, n_features, step)]
+        edges = [len(blocks) * k // self.jobs for k in range(self.jobs + 1)]
+        return [blocks[a:b] for a, b in pairwise(edges)]
+
     def _merge(self, team: Team, states: list[State], shares: Array, base: State) -> None:
         """Put the merged numbers into all parts; threads share the features."""
-        first, n_out = self.parts[0], self.parts[0].n_out
-        layout: Any = None
-        if self.adapts:
-            layout = self.plan.layout(first.restarts_windows, first.decay)
-            settings = layout.common([scalars for scalars, _ in states], shares)
-        step = max(1, MERGED // max(n_out, base[1]["offsets"].shape[1] if self.adapts else 0))
-        step = min(step, -(-first.n_features // self.jobs))  # none of the threads stands by
-        blocks = [slice(k, k + step) for k in range(0, first.n_features, step)]
-        edges = [len(blocks) * k // self.jobs for k in range(self.jobs + 1)]
+        first = self.parts[0]
+        blocks = self._blocks(MERGED // first.n_out)
 
         def columns(k: int) -> list[State]:
             """Features of thread k: the merged weights go to every part."""
             made = []
-            for block in blocks[edges[k] : edges[k + 1]]:
+            for block in blocks[k]:
                 parts = (_cut(state, block) for state in states)
-                if self.adapts:
-                    scalars, arrays = merge_adaptive(
-                        parts, shares, layout, settings, _cut(base, block)
-                    )
-                else:
-                    scalars, arrays = merge_states(parts, shares, _cut(base, block))
+                scalars, arrays = merge_states(parts, shares, _cut(base, block))
                 for name in _PER_FEATURE & arrays.keys():
                     merged = arrays.pop(name)
                     for state in states:
@@ -123,10 +146,39 @@ class Mixer:
         made = [state for part in team.each(columns) for state in part]
         scalars, arrays = made[0]
         if scalars.get("w_track_norm"):
-            into = scalars if n_out == 1 else arrays
+            into = scalars if first.n_out == 1 else arrays
             into["w_sq_v"] = sum((s | a)["w_sq_v"] for s, a in made)
         for part in self.parts:
             part.set_numbers(scalars, arrays)
+
+    def _merge_adaptive(self, team: Team, states: list[State], shares: Array, base: State) -> None:
+        """The same of adaptive learners."""
+        first = self.parts[0]
+        layout = self.plan.layout(first.restarts_windows, first.decay)
+        settings = layout.common([scalars for scalars, _ in states], shares)
+        windows = max(part.windows for part in self.parts)
+        merger = Merger(layout, settings, first.n_out, base, windows=windows, planes=first.planes)
+        for state, share in zip(states, shares):
+            merger.add(state, float(share))
+        merged = merger.finish()
+        cells, before = [arrays["cells"] for _, arrays in states], base[1]["cells"]
+        blocks = self._blocks(SUMMED // merger.n_columns)
+
+        def columns(k: int) -> None:
+            for block in blocks[k]:
+                sums = merger.sums(block.stop - block.start)
+                sizes: Array | None = None
+                for part, own in enumerate(cells):
+                    merger.add_features(sums, part, own[block], before[block])
+                    sizes = smaller(sizes, own[block, : merger.header])
+                cells[0][block, : merger.header] = sizes
+                merger.finish_features(sums, before[block], cells[0][block])
+                for own in cells[1:]:
+                    own[block] = cells[0][block]
+
+        team.each(columns)
+        for part in self.parts:
+            part.set_numbers(*merged)
 
 
 def _cut(state: State, block: slice) -> State:

@@ -172,6 +172,13 @@ class ScaledRows:
             moved = self.mean_count + np.count_nonzero(scaling.center)
             self.mean_count = min(moved, float(X.n_features))
         self.block_rows = max(1, int(_BLOCK_VALUES / max(1.0, self.mean_count)))
+        self._whole: RowSource | None = None
+
+    def in_one_block(self) -> RowSource | None:
+        """All rows, made once, where they are one block."""
+        if self._whole is None and self.n_rows <= self.block_rows:
+            self._whole = take(self, np.arange(self.n_rows), renumber=False)[0]
+        return self._whole
 
     def blocks(self, order: Array | None = None, start: int = 0, stop: int = -1) -> Iterator:
         """For one block after the other: where it begins, its row numbers, and the rows."""

@@ -276,7 +276,11 @@ def _run_scaled(
     offset: int,
     roll_back: bool,
 ) -> None:
-    """`run` on one block of scaled rows after the other."""
+    """`run` on one block of scaled rows after the other, or on all of them where they are one."""
+    if order is not None and (whole := data.X.in_one_block()) is not None:
+        data = replace(data, X=whole)
+        run(learner, data, order, curvature, watch, offset=offset, roll_back=roll_back)
+        return
     n = data.X.n_rows if order is None else len(order)
     before = learner.get_state() if roll_back and n > data.X.block_rows else None
     for start, rows, block in data.X.blocks(order):

@@ -22,6 +22,12 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
+from osvm.core.rows cimport OSVM_PREFETCH
+from osvm.core.typedefs cimport index_t
+
+cdef enum:
+    ROWS_AHEAD = 8          # from asking for a row that is copied to its turn
+
 ctypedef const unsigned char *text_t
 
 
@@ -129,6 +135,22 @@ cdef class CsrBuilder:
         return values, indices, indptr if n > 2 ** 31 - 1 else indptr.astype(np.int32)
 
 
+cdef int place_rows(const index_t[::1] indptr, int64_t most, Py_ssize_t part, int64_t *begins,
+                    int64_t *counts, int64_t *part_of) noexcept nogil:
+    """Where the rows of a part begin, and their lengths; False where they do not fit."""
+    cdef Py_ssize_t k, n = indptr.shape[0] - 1
+    cdef int64_t end = indptr[0]
+    if end < 0 or indptr[n] > most:
+        return False
+    for k in range(n):
+        begins[k], end = end, indptr[k + 1]
+        counts[k] = end - begins[k]
+        part_of[k] = part
+        if counts[k] < 0:
+            return False
+    return True
+
+
 def gather(parts, const int64_t[::1] order):
     """Rows `order` of CSR matrices one below the other: (values, indices, row pointers).
 
@@ -136,43 +158,66 @@ def gather(parts, const int64_t[::1] order):
     """
     cdef Py_ssize_t n_parts = len(parts)
     cdef Py_ssize_t n = order.shape[0]
-    cdef Py_ssize_t k, row
-    cdef int64_t count
-    lengths = [np.diff(indptr) for _, _, indptr in parts]
-    for (values, indices, indptr), part_lengths in zip(parts, lengths):
-        if (indptr[0] < 0 or part_lengths.min(initial=0) < 0
-                or indptr[len(part_lengths)] > min(len(values), len(indices))):
-            raise ValueError("gather: the row pointers of a part do not fit its values")
-    cdef int64_t[::1] part_of = np.repeat(np.arange(n_parts), [len(one) for one in lengths])
-    cdef int64_t[::1] begins = np.concatenate(
-        [indptr[:len(one)] for (_, _, indptr), one in zip(parts, lengths)]).astype(np.int64)
-    cdef int64_t[::1] counts = np.concatenate(lengths).astype(np.int64)
-    if n and not 0 <= np.min(order) <= np.max(order) < len(counts):
-        raise IndexError("gather: there is no such row")
-    indptr = np.zeros(n + 1, np.int64)
-    np.cumsum(np.asarray(counts)[order], out=indptr[1:])
-    cdef int64_t[::1] ends = indptr
-    made = []
-    cdef int64_t[::1] sources = np.empty(n_parts, np.int64)
-    cdef char *target
-    cdef Py_ssize_t size
-    for which in range(2):
-        arrays = [np.ascontiguousarray(part[which]) for part in parts]
-        out = np.empty(ends[n], arrays[0].dtype)
-        if any(array.dtype != out.dtype for array in arrays):
+    cdef Py_ssize_t k, row, total = sum([max(len(p[2]) - 1, 0) for p in parts]), at = 0
+    cdef int64_t[:, ::1] rows = np.empty((3, max(total, 1)), np.int64)
+    cdef int64_t *begins = &rows[0, 0]
+    cdef int64_t *counts = &rows[1, 0]
+    cdef int64_t *part_of = &rows[2, 0]
+    cdef int64_t[:, ::1] sources = np.empty((2, max(n_parts, 1)), np.int64)
+    cdef int64_t most
+    cdef bint fits
+    cdef char *to_values
+    cdef char *to_indices
+    cdef size_t begin, count, value_size, index_size
+    held = []
+    for k, (values, indices, indptr) in enumerate(parts):
+        values, indices = np.ascontiguousarray(values), np.ascontiguousarray(indices)
+        held.append((values, indices))
+        if k == 0:
+            value_type, index_type = values.dtype, indices.dtype
+        elif values.dtype != value_type or indices.dtype != index_type:
             raise TypeError("gather: the parts differ in their types")
-        made.append(out)
-        size = out.itemsize
-        for k in range(n_parts):
-            sources[k] = arrays[k].ctypes.data
-        target = <char *> <size_t> out.ctypes.data
-        with nogil:
-            for k in range(n):
-                row = order[k]
-                count = counts[row] * size
-                memcpy(target, <char *> <size_t> sources[part_of[row]] + begins[row] * size, count)
-                target += count
-    return made[0], made[1], indptr
+        most = min(len(values), len(indices))
+        if not len(indptr):
+            fits = False
+        elif indptr.dtype == np.int32:
+            fits = place_rows[int32_t](indptr, most, k, begins + at, counts + at, part_of + at)
+        else:
+            fits = place_rows[int64_t](indptr.astype(np.int64, copy=False), most, k, begins + at,
+                                       counts + at, part_of + at)
+        if not fits:
+            raise ValueError("gather: the row pointers of a part do not fit its values")
+        sources[0, k] = values.__array_interface__["data"][0]
+        sources[1, k] = indices.__array_interface__["data"][0]
+        at += len(indptr) - 1
+    made = np.empty(n + 1, np.int64)
+    cdef int64_t[::1] ends = made
+    ends[0] = 0
+    for k in range(n):
+        if not 0 <= order[k] < total:
+            raise IndexError("gather: there is no such row")
+        ends[k + 1] = ends[k] + counts[order[k]]
+    data, columns = np.empty(ends[n], value_type), np.empty(ends[n], index_type)
+    value_size, index_size = data.itemsize, columns.itemsize
+    to_values = <char *> <size_t> data.__array_interface__["data"][0]
+    to_indices = <char *> <size_t> columns.__array_interface__["data"][0]
+    with nogil:
+        for k in range(n):
+            if k + ROWS_AHEAD < n:
+                row = order[k + ROWS_AHEAD]
+                OSVM_PREFETCH(<char *> <size_t> sources[0, part_of[row]]
+                              + begins[row] * value_size)
+                OSVM_PREFETCH(<char *> <size_t> sources[1, part_of[row]]
+                              + begins[row] * index_size)
+            row = order[k]
+            begin, count = begins[row], counts[row]
+            memcpy(to_values, <char *> <size_t> sources[0, part_of[row]] + begin * value_size,
+                   count * value_size)
+            memcpy(to_indices, <char *> <size_t> sources[1, part_of[row]] + begin * index_size,
+                   count * index_size)
+            to_values += count * value_size
+            to_indices += count * index_size
+    return data, columns, made
 
 
 # ------------------------------------------------------------------ records

@@ -31,12 +31,13 @@ def cut_rows(batch: tuple, start: int, stop: int) -> tuple:
 
 def gather_rows(parts: list[tuple], order: Any) -> tuple:
     """Rows `order` of batches one after the other; the matrices are copied once."""
-    matrices = [csr_array(part[0]) for part in parts]
+    # what is a csr_array already is not made again, which would take as long as copying it
+    matrices = [X if type(X) is csr_array else csr_array(X) for X, *_ in parts]
     n_features = matrices[0].shape[1]
     if any(X.shape[1] != n_features for X in matrices):
         raise ValueError("batches of one stream differ in their number of columns")
-    value_type = np.result_type(*(X.dtype for X in matrices))
-    index_type = np.result_type(*(X.indices.dtype for X in matrices))
+    value_type = np.result_type(*{X.data.dtype for X in matrices})
+    index_type = np.result_type(*{X.indices.dtype for X in matrices})
     order = np.asarray(order, np.int64)
     data, indices, indptr = gather(
         [

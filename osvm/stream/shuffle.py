@@ -3,7 +3,8 @@
 The reservoir fills with up to `size` rows; then its rows are put in random
 order, the first half is given out and the second half stays to mix with what
 comes.  Each row is copied about twice, and the distance that a row can travel
-is unbounded, as with the one-at-a-time reservoir.
+is unbounded, as with the one-at-a-time reservoir.  Another thread may copy the
+half that stays while the first one is used.
 
 Invariant: every row is given exactly once per pass, and the state (the rows in
 the reservoir and the generator) goes into checkpoints.
@@ -11,12 +12,18 @@ the reservoir and the generator) goes into checkpoints.
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from osvm._input.parameters import generator_state, make_generator, restore_generator
+from osvm._input.parameters import (
+    check_integer,
+    generator_state,
+    make_generator,
+    restore_generator,
+)
 from osvm.stream.base import WrappedReader, check_batch_size
 from osvm.stream.batches import cut_rows, gather_rows
 from osvm.stream.iterables import as_reader
@@ -36,6 +43,9 @@ class ShuffledReader(WrappedReader):
     batch_size : int, optional
         Rows of a batch; that of the inner reader by default.
     random_state : int, optional
+    threads : int, default=1
+        With two and more, one of them copies the rows that stay while others are used; their
+        order does not depend on it.
 
     Examples
     --------
@@ -56,11 +66,14 @@ class ShuffledReader(WrappedReader):
         max_values: int = 1 << 21,
         batch_size: int | None = None,
         random_state: Any = None,
+        threads: int = 1,
     ) -> None:
         super().__init__(as_reader(reader), batch_size=batch_size)
         self.size = check_batch_size(size)
         self.max_values = check_batch_size(max_values)
         self._generator = make_generator(random_state)
+        threads = check_integer("threads", threads, 1)
+        self._pool = ThreadPoolExecutor(1) if threads > 1 else None
         self._empty()
 
     def _empty(self) -> None:
@@ -69,14 +82,15 @@ class ShuffledReader(WrappedReader):
         self._mixed: tuple | None = None  # rows in random order
         self._next = 0  # the first row of it that was not given
         self._give = 0  # rows of it that may be given
+        self._later: Future | None = None  # the rows that come after those of it, and stay
         self._dry = False
 
     def _mix(self) -> bool:
         """Fill the reservoir and put it in random order; False when nothing is left."""
         if self._mixed is not None:
-            rest = cut_rows(self._mixed, self._give, self._mixed[0].shape[0])
+            rest = self._from(self._give)
             self._parts, self._waiting = [rest], rest[0].shape[0]
-            self._mixed = None
+            self._mixed = self._later = None
         values = sum(_count(part[0]) for part in self._parts)
         while self._waiting < self.size and values < self.max_values and not self._dry:
             batch = next(self.reader, None)
@@ -90,10 +104,26 @@ class ShuffledReader(WrappedReader):
             return False
         rows, parts = self._waiting, self._parts
         self._parts, self._waiting = [], 0
-        self._mixed = gather_rows(parts, self._generator.permutation(rows))
+        order = self._generator.permutation(rows)
         self._next = 0
-        self._give = rows if self._dry else max(1, rows // 2)
+        self._give = give = rows if self._dry else max(1, rows // 2)
+        if self._pool is not None and give < rows:
+            self._later = self._pool.submit(gather_rows, parts, order[give:])
+            order = order[:give]
+        self._mixed = gather_rows(parts, order)
         return True
+
+    def _from(self, start: int) -> tuple:
+        """The rows in random order from one on, those that stay among them."""
+        assert self._mixed is not None
+        held = cut_rows(self._mixed, start, self._mixed[0].shape[0])
+        if self._later is None:
+            return held
+        later = self._later.result()
+        if not held[0].shape[0]:
+            return later
+        rows = held[0].shape[0] + later[0].shape[0]
+        return gather_rows([held, later], np.arange(rows))
 
     def _read_batch(self) -> tuple | None:
         if (self._mixed is None or self._next >= self._give) and not self._mix():
@@ -103,6 +133,11 @@ class ShuffledReader(WrappedReader):
         batch = cut_rows(self._mixed, self._next, stop)
         self._next = stop
         return batch
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        super().close()
 
     def rewind(self) -> None:
         """Start the data anew; the order will be another one."""
@@ -117,7 +152,7 @@ class ShuffledReader(WrappedReader):
             "generator": generator_state(self._generator),
         }
         if self._mixed is not None:
-            held = cut_rows(self._mixed, self._next, self._mixed[0].shape[0])
+            held = self._from(self._next)
             X = csr_array(held[0])
             arrays.update(values=X.data, indices=X.indices, indptr=X.indptr)
             scalars["columns"] = len(held) - 1

@@ -1,8 +1,11 @@
 """The help page, guessed formats, machine-readable output."""
 
+import argparse
 import gzip
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +13,7 @@ import pytest
 
 import osvm
 from osvm import cli
-from osvm.cli import estimators
+from osvm.cli import OF_ALL, _make_parsers, estimators
 from osvm.stream.formats import guess_format
 from tests.run_command import command
 
@@ -107,3 +110,52 @@ def test_proba_names_the_flag_that_was_missing(tmp_path, capsys):
     assert cli.main(["train", str(path), "-m", model, "-q", "--estimator", "SVC"]) == 0
     assert cli.main(["predict", str(path), "-m", model, "--proba"]) == 1
     assert capsys.readouterr().err.endswith("train it with --probability\n")
+
+
+TEXTS = ["none", "1", "0.5", "true", "no", "full", "auto", "hinge", "a=1", "text"]
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_options_of_one_estimator_are_those_of_all(command):
+    """The command imports the others only where a word names more than the default's options."""
+
+    def read(option, text):
+        try:
+            return repr(option.type(text)) if callable(option.type) else text
+        except (ValueError, argparse.ArgumentTypeError) as error:
+            return type(error)
+
+    (_, one), (_, every) = (_make_parsers(command, k) for k in (True, False))
+    options, others = one._option_string_actions, every._option_string_actions
+    assert options.keys() < others.keys()
+    assert "--gamma" in others.keys() - options.keys()
+    for word in options.keys() - OF_ALL:
+        own, other = options[word], others[word]
+        assert (type(own), own.dest, own.nargs, own.const, own.default) == (
+            type(other), other.dest, other.nargs, other.const, other.default
+        )  # fmt: skip
+        if own.dest.startswith("estimator_"):
+            assert [read(own, text) for text in TEXTS] == [read(other, text) for text in TEXTS]
+
+
+def test_other_estimators_are_imported_where_their_options_are_named(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:1\n-1 2:1\n" * 5)
+    code = (
+        "import sys; from osvm.cli import main; status = main(sys.argv[1:]);"
+        "print('osvm.kernel.classifier' in sys.modules); sys.exit(status)"
+    )
+
+    def run(*words):
+        words = [sys.executable, "-c", code, "train", str(path), "-m", str(tmp_path / "m"), *words]
+        return subprocess.run(words, capture_output=True, text=True)
+
+    few, many = run("--quiet", "--reg", "0.1"), run("--estimator", "KernelClassifier")
+    assert (few.returncode, few.stdout) == (0, "False\n")
+    assert many.returncode == 0
+    assert many.stdout.endswith("True\n")
+    wrong = run("--gamma", "1")
+    assert wrong.returncode == 2
+    assert "--gamma is not an option of LinearClassifier" in wrong.stderr
+    shortened = run("--random", "3", "--quiet")
+    assert shortened.returncode == 0, shortened.stderr

@@ -1,5 +1,7 @@
 """Adaptive, implicit steps: every form against its equations, numerics, state."""
 
+import gc
+
 import numpy as np
 import pytest
 import reference_adaptive as reference
@@ -371,8 +373,57 @@ def test_what_does_not_go_together(params, message):
         osvm.KernelClassifier(schedule="adaptive").fit(np.eye(2), [0, 1])
 
 
+@pytest.mark.parametrize(
+    "cls", [osvm.LinearClassifier, osvm.LinearRegressor, osvm.MultilabelClassifier]
+)
+def test_the_memory_of_the_last_fit_does_not_wait_for_the_garbage_collector(cls):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(600, 5))
+    y = (rows[:, 0] > 0).astype(int)
+    targets = [[k] for k in y] if cls is osvm.MultilabelClassifier else y
+    model = cls(random_state=0).fit(rows, targets)
+    gc.collect()
+    gc.disable()
+    try:
+        model.fit(rows, targets).partial_fit(rows, targets)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
 def test_sets_of_labels():
     X = make_rows(200)
     sets = [[k for k in range(3) if x[k] > 0] for x in X]
     model = osvm.MultilabelClassifier(schedule=schedules.Adaptive(0.5)).partial_fit(X, sets)
     assert np.mean(model.predict(X) == (X[:, :3] > 0)) > 0.85  # 0.8 for none
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_windows_of_a_fit_are_equal_wherever_they_are_read(n_classes):
+    """A fit keeps one of them; copies, states and what goes on as a stream have both."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(600, 6))
+    y = rng.integers(0, n_classes, 600)
+    between = []
+
+    def keep(model, epoch):
+        between.append(model._learner)
+
+    model = osvm.LinearClassifier(random_state=0, epochs=4, callback=keep).fit(rows, y)
+    own = model._learner
+    for learner in (*between[2:], own):
+        u0, u1 = (learner._planes()[:, plane] for plane in (2, 3))
+        assert np.array_equal(u0, u1)
+        assert u0.any()
+    assert own.windows == 1
+    assert own.planes == (4 if n_classes == 2 else 3)
+    if n_classes > 2:  # what is read is a copy, which nobody may write to
+        assert own.own_cells.size < own.cells.size
+        assert not own.cells.flags.writeable
+    again = osvm.from_bytes(model.to_bytes())
+    for one in (model, again):
+        one.partial_fit(rows[:100], y[:100])
+        one.learn_one(rows[100], y[100])
+        assert (one._learner.windows, one._learner.planes) == (2, 4)
+    assert np.array_equal(model._learner.cells, again._learner.cells)
+    assert np.array_equal(model.coef_, again.coef_)

@@ -2,12 +2,14 @@
 
 import io
 import json
+import threading
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from osvm.stream import IterableReader, ShuffledReader, SvmlightReader, VwReader
+from osvm.stream.batches import gather_rows
 
 LINES = b"".join(b"%d 1:%d 2:1\n" % (k, k + 1) for k in range(1000))
 
@@ -36,6 +38,34 @@ def test_order_depends_on_the_seed_only():
     assert labels(shuffled()) != labels(shuffled(random_state=8))
 
 
+def test_a_thread_that_copies_rows_changes_nothing():
+    one, two = shuffled(), shuffled(threads=2)
+    for batches in zip(one, two, strict=True):
+        (X, y), (other, labels_) = batches
+        assert X.indptr.tolist() == other.indptr.tolist()
+        assert X.data.tobytes() == other.data.tobytes()
+        assert (y == labels_).all()
+    two.rewind()
+    one.rewind()
+    assert labels(two) == labels(one)
+    two.close()
+    with pytest.raises(ValueError, match="threads"):
+        shuffled(threads=0)
+
+
+def test_an_error_in_the_thread_that_copies_rows_is_raised(monkeypatch):
+    reader = shuffled(threads=2)
+
+    def fails(parts, order):
+        if threading.current_thread() is not threading.main_thread():
+            raise MemoryError("no room")
+        return gather_rows(parts, order)
+
+    monkeypatch.setattr("osvm.stream.shuffle.gather_rows", fails)
+    with pytest.raises(MemoryError, match="no room"):
+        labels(reader)
+
+
 def test_a_second_pass_is_in_another_order():
     reader = shuffled()
     first = labels(reader)
@@ -44,17 +74,24 @@ def test_a_second_pass_is_in_another_order():
     assert sorted(first) == sorted(second)
 
 
-def test_state_goes_through_json_and_arrays():
+@pytest.mark.parametrize("threads", [1, 2])
+def test_state_goes_through_json_and_arrays(threads):
     expected = shuffled()
-    reader = shuffled()
+    reader, plain = shuffled(threads=threads), shuffled()
     for k in range(0, 31, 6):
-        fresh = shuffled(random_state=99)
+        fresh = shuffled(random_state=99, threads=threads)
         scalars, arrays = reader.get_state()
+        same, own = plain.get_state()
+        assert scalars == same
+        assert {name: a.tolist() for name, a in arrays.items()} == {
+            name: a.tolist() for name, a in own.items()
+        }
         fresh.set_state(json.loads(json.dumps(scalars)), arrays)
         assert labels(fresh) == labels(expected)[sum(sizes(k)) :]
         expected = shuffled()
         for _ in range(6):
             next(reader, None)
+            next(plain, None)
 
 
 def sizes(k):
