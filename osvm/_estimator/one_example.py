@@ -75,7 +75,7 @@ class OneExample:
         if isinstance(x, dict) and has_names(x):
             if "tokenizer_" in known:
                 return self._learn_named(x, y, n_features)
-            with self._lock.changing():  # type: ignore[attr-defined]
+            with self._lock.holding():  # type: ignore[attr-defined]
                 return self._learn_named(x, y, n_features)
         if n_features is not None:
             check_integer("n_features", n_features, 1)

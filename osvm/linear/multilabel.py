@@ -201,7 +201,7 @@ epochs, tol, shuffle, random_state, probability
             else:
                 params = self.get_params(deep=False)
                 models = fit_apart(new_model, params, rows, member, sample_weight)
-            with self._lock.changing():
+            with self._lock.holding():
                 self._set_features(X, source)
                 self._index = index
                 self._joined, self._models = joined, models

@@ -34,9 +34,11 @@ from osvm.kernel.buffer.label_kernel import find_taxonomy, label_kernel_of
 from osvm.kernel.buffer.loop import learn
 from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
 from osvm.kernel.buffer.measures import (
+    OUT_OF_RANGE,
     TOLD,
     find_margin,
     find_offsets,
+    finite_scores,
     loss_slope,
     measure_share,
     measure_targets,
@@ -114,13 +116,13 @@ class BufferSolver:
         generator = machine.generator if shuffle else None
         self._run_epochs(machine, plan, batch, epochs, generator, progress)
         if plan.nu is not None and batch.task == "novelty":
-            scores = state.decision(batch.source)[:, 0]
+            scores = finite_scores(state, batch.source)[:, 0]
             state.epsilon = find_margin(scores, batch.weights, plan.nu.nu)
             state.set_share(measure_share(scores, batch.weights, state.epsilon))
         elif plan.reads_offset(state.budget, n):
             sample = batch if n <= OFFSET_ROWS else batch.take(sample_rows(n, OFFSET_ROWS))
             state.intercept[:] = 0.0
-            scores = state.decision(sample.source)
+            scores = finite_scores(state, sample.source)
             assert sample.labels is not None
             state.intercept[:] = find_offsets(scores, sample.labels, sample.weights)
         elif plan.set_offset:
@@ -143,17 +145,15 @@ class BufferSolver:
         else:
             plan, grown = self._plan_for(model, batch, machine)
             # one example is learnt or it is not; of several, the first might have been
-            backup = Backup(machine) if n > 1 and grown is machine else None
+            begins = not _is_set(machine.state, *_wanted(plan, batch))
+            backup = Backup(machine) if grown is machine and (n > 1 or begins) else None
             machine = grown
         seen = int(machine.state.t)
         numbers = batch.task == "regress"
         progress = make_progress(model.verbose, start=seen, absolute=numbers)
         try:
-            # a step size that stays up follows a drift, which the mean would lag behind; but
-            # with reg=1 of the nu-trick f is no more than its last few novel rows
-            flags = batch.task == "novelty" and plan.nu is not None
-            settles = plan.schedule.name in _SETTLING
-            _set_average(machine.state, plan.average and (settles or flags), anew=not flags)
+            average, flags = _wanted(plan, batch)
+            _set_average(machine.state, average, anew=not flags)
             if flags and machine.state.running is None:
                 machine.state.set_share()
             self._run(machine, plan, batch, None, seen, progress)
@@ -193,7 +193,7 @@ class BufferSolver:
                 plan, machine = self._begin(model, learnt, n, setting, kernel)
                 generator = np.random.default_rng(0)
                 self._run_epochs(machine, plan, learnt, choice.EPOCHS, generator, None)
-                scores.append(machine.state.decision(judged.source))
+                scores.append(finite_scores(machine.state, judged.source))
             if batch.task == "regress":
                 found[setting] = 0.0
                 return trials.judge_numbers(scores)
@@ -256,10 +256,8 @@ class BufferSolver:
                     record=machine._recorded, start=start, stop=stop,
                 )  # fmt: skip
             except FloatingPointError as error:
-                raise ValueError(
-                    f"learning diverged: the score of row {error.args[1]} is not finite. Lower "
-                    "eta0 or mu, raise reg, or scale X (e.g. to unit norm)."
-                ) from None
+                row = error.args[1] if batch.numbers is None else batch.numbers[error.args[1]]
+                raise ValueError(f"learning diverged: at row {row} {OUT_OF_RANGE}") from None
             if history is not None:
                 machine._recorded += stop - start
             start = stop
@@ -449,6 +447,21 @@ def _average(model: Any, schedule: schedules.Schedule) -> bool:
     if check_bool("average", average) and not can:
         raise ValueError("schedule='smd' does not average; use average=False")
     return bool(average)
+
+
+def _wanted(plan: _Plan, batch: Batch) -> tuple[bool, bool]:
+    """Of a stream: whether to average, and whether to follow the share of novel rows.
+
+    A step size that stays up follows a drift, which the mean would lag behind; but with reg=1 of
+    the nu-trick f is no more than its last few novel rows.
+    """
+    flags = batch.task == "novelty" and plan.nu is not None
+    return plan.average and (plan.schedule.name in _SETTLING or flags), flags
+
+
+def _is_set(state: KernelState, average: bool, flags: bool) -> bool:
+    """Whether `partial_fit` finds the state as it wants it."""
+    return state.average == average and (state.running is not None or not flags)
 
 
 def _set_average(state: KernelState, average: bool, anew: bool = True) -> None:
