@@ -185,7 +185,7 @@ class OneExample:
         targets = np.array([y])
         if targets.ndim != 1:
             raise ValueError(f"y must be one target, got an array of shape {targets.shape[1:]}")
-        return targets
+        return [y] if targets.dtype.kind in "US" else targets  # numpy may have cut the label
 
     def _row_to_predict(self, x: Any, values: Any) -> Any:
         self._check_fitted()  # type: ignore[attr-defined]

@@ -209,6 +209,10 @@ def _object_labels(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     items = labels.tolist()
     if all(isinstance(item, str) for item in items):
         return labels
+    if all(isinstance(item, bytes) for item in items):
+        as_bytes = np.array(items)
+        _check_items(items, as_bytes)
+        return as_bytes
     for row, item in enumerate(items):
         if _is_missing(item):
             raise ValueError(
