@@ -140,8 +140,6 @@ epochs, tol, shuffle, random_state, probability
 
     def _new_inner(self, n_labels: int = 1, auto: bool = True, **changed: Any) -> LinearClassifier:
         """The model of one of the labels; without `auto`, with one setting."""
-        if self.class_weight is not None:
-            check_choice("class_weight", self.class_weight, ["balanced"])
         params = self.get_params(deep=False)
         if not auto and self.scale != "running":  # which has one setting
             params["schedule"] = one_setting(self.schedule)
@@ -149,6 +147,11 @@ epochs, tol, shuffle, random_state, probability
         # Most labels are on few rows, and a warning for each would be too many.
         model._n_siblings, model._runs = n_labels, LabelRuns(silent=True)
         return model
+
+    def _check_class_weight(self) -> None:
+        """Before anything is learnt; what was learnt may be saved whatever it is now."""
+        if self.class_weight is not None:
+            check_choice("class_weight", self.class_weight, ["balanced"])
 
     def _stream_inner(self, source: RowSource, n_labels: int) -> Callable[..., LinearClassifier]:
         """`_new_inner` for a stream of such rows, as the labels have begun or will."""
@@ -183,6 +186,7 @@ epochs, tol, shuffle, random_state, probability
         self
         """
         with self._lock.writing():
+            self._check_class_weight()
             source, rows = self._open(X, reset=True)
             sets = LabelSets.of(y, source.n_rows)
             index = sets.new_index()
@@ -278,6 +282,7 @@ epochs, tol, shuffle, random_state, probability
         self
         """
         with self._lock.changing():
+            self._check_class_weight()
             source, rows = self._open(X)
             sets = LabelSets.of(y, source.n_rows)
             weight = None
