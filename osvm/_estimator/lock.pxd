@@ -13,11 +13,12 @@ cdef class ModelLock:
     cdef list waiting_writers
     cdef object draining            # the owner's Waiter, while it waits for readers to leave
     cdef long generation            # of the process, see _after_fork
+    cdef bint training              # the owner's calls are within a training
     cdef bint torn
     cdef int read(self) except -1
     cdef void end_read(self) noexcept
-    cdef int write(self, bint exclusive) except -1
-    cdef void end_write(self, bint exclusive) noexcept
+    cdef int write(self, bint exclusive, bint trains=*) except -1
+    cdef void end_write(self, bint exclusive, bint trains=*) noexcept
     cdef bint _reads(self, unsigned long thread) noexcept
     cdef bint _note_reader(self, unsigned long thread) noexcept
     cdef int _wait_to_read(self, unsigned long me) except -1

@@ -13,8 +13,10 @@ Invariants
 - the lock is handed over: whoever leaves gives it to those who wait.  A writer that leaves
   lets all waiting readers in, and readers that come while a writer waits come after it, so
   that neither side starves the other;
-- a thread that reads may read again and a thread that writes may do both, whoever waits;
-  a thread that reads and wants to write would wait for itself, and gets an error;
+- a thread that reads may read again and a thread that writes may read, whoever waits; a thread
+  that reads and wants to write would wait for itself, and gets an error;
+- so does a thread that trains and wants to train within (in a callback, a loss in Python, a
+  signal handler): one of the two results would be lost.  `holding` is for parts of a training;
 - after a fork only the forking thread lives on: what other threads held is released, and a
   model that one of them was changing is refused from then on.
 """
@@ -65,6 +67,8 @@ cdef class Waiter:
 cdef class ModelLock:
     """Used as ``with lock:`` to read, ``with lock.writing():``, ``with lock.changing():``.
 
+    A part of a training takes ``lock.holding()``.
+
     Examples
     --------
     >>> from osvm._estimator.lock import ModelLock
@@ -72,7 +76,7 @@ cdef class ModelLock:
     >>> with lock.writing():
     ...     with lock:
     ...         pass            # others may read meanwhile
-    ...     with lock.changing():
+    ...     with lock.holding():
     ...         lock.is_free
     False
     >>> lock.is_free
@@ -176,7 +180,7 @@ cdef class ModelLock:
 
     # ---------------------------------------------------------------- writing
 
-    cdef int write(self, bint exclusive) except -1:
+    cdef int write(self, bint exclusive, bint trains=True) except -1:
         cdef unsigned long me = PyThread_get_thread_ident()
         if self.generation != generation or self.torn:
             self._check_process()
@@ -184,22 +188,28 @@ cdef class ModelLock:
             self.owner = me
             self.depth = 1
         elif self.owner == me:
+            if trains and self.training:
+                raise RuntimeError(
+                    "a model cannot be trained from within its own training: train it afterwards")
             self.depth += 1
         else:
             self._wait_to_write(me)
         if exclusive:
             if self.exclusive > 0 or self.n_readers == 0:
                 self.exclusive += 1
-                return 0
-            try:
-                self._wait_for_readers(me)
-            except BaseException:
-                self.end_write(False)
-                raise
+            else:
+                try:
+                    self._wait_for_readers(me)
+                except BaseException:
+                    self.end_write(False, False)
+                    raise
+        self.training = self.training or trains
         return 0
 
-    cdef void end_write(self, bint exclusive) noexcept:
+    cdef void end_write(self, bint exclusive, bint trains=True) noexcept:
         cdef Waiter waiter
+        if trains:
+            self.training = False
         if exclusive:
             self.exclusive -= 1
             if self.exclusive == 0:
@@ -229,7 +239,7 @@ cdef class ModelLock:
             waiter.gate.acquire()
         except BaseException:           # Ctrl-C
             if waiter.granted:
-                self.end_write(False)
+                self.end_write(False, False)
             else:
                 self.waiting_writers.remove(waiter)
             raise
@@ -256,11 +266,15 @@ cdef class ModelLock:
 
     def writing(self):
         """A context that keeps other writers out, not readers."""
-        return Writing.__new__(Writing, self, False)
+        return Writing.__new__(Writing, self, False, True)
 
     def changing(self):
         """A context that keeps everybody else out."""
-        return Writing.__new__(Writing, self, True)
+        return Writing.__new__(Writing, self, True, True)
+
+    def holding(self):
+        """The same for a part of a training, or around one: it may be inside of the others."""
+        return Writing.__new__(Writing, self, True, False)
 
     # ----------------------------------------------------------------- forks
 
@@ -281,6 +295,7 @@ cdef class ModelLock:
                 self.torn = self.torn or self.exclusive > 0
                 self.owner = 0
                 self.depth = self.exclusive = 0
+                self.training = False
         if self.torn:
             raise RuntimeError(
                 "this process was forked while another thread was training this model, so that "
@@ -290,19 +305,20 @@ cdef class ModelLock:
 
 @cython.final
 cdef class Writing:
-    """What `ModelLock.writing` and `ModelLock.changing` give."""
+    """What `ModelLock.writing`, `changing` and `holding` give."""
     cdef ModelLock lock
-    cdef bint exclusive
+    cdef bint exclusive, trains
 
-    def __cinit__(self, ModelLock lock, bint exclusive):
+    def __cinit__(self, ModelLock lock, bint exclusive, bint trains):
         self.lock = lock
         self.exclusive = exclusive
+        self.trains = trains
 
     def __enter__(self):
-        self.lock.write(self.exclusive)
+        self.lock.write(self.exclusive, self.trains)
 
     def __exit__(self, kind, value, trace):
-        self.lock.end_write(self.exclusive)
+        self.lock.end_write(self.exclusive, self.trains)
 
 
 @cython.auto_pickle(False)

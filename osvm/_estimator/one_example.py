@@ -75,7 +75,7 @@ class OneExample:
         if isinstance(x, dict) and has_names(x):
             if "tokenizer_" in known:
                 return self._learn_named(x, y, n_features)
-            with self._lock.changing():  # type: ignore[attr-defined]
+            with self._lock.holding():  # type: ignore[attr-defined]
                 return self._learn_named(x, y, n_features)
         if n_features is not None:
             check_integer("n_features", n_features, 1)
@@ -185,7 +185,7 @@ class OneExample:
         targets = np.array([y])
         if targets.ndim != 1:
             raise ValueError(f"y must be one target, got an array of shape {targets.shape[1:]}")
-        return targets
+        return [y] if targets.dtype.kind in "US" else targets  # numpy may have cut the label
 
     def _row_to_predict(self, x: Any, values: Any) -> Any:
         self._check_fitted()  # type: ignore[attr-defined]

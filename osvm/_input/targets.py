@@ -20,6 +20,7 @@ from osvm.exceptions import ConversionWarning
 _ndarray = np.ndarray
 # Of an example and of a class: their products, sums over a stream and squares of them are numbers.
 MOST_WEIGHT = 1e50
+MOST_TARGET = 1e150  # sums of errors are finite
 
 
 def check_y_classes(
@@ -95,6 +96,12 @@ def check_y_regression(
     out: npt.NDArray[np.float64] = np.ascontiguousarray(targets, dtype=np.float64)
     if not all_finite(out):
         _refuse_not_finite(out, "y")
+    if len(out) and not max(out.max(), -out.min()) <= MOST_TARGET:
+        row = int(np.abs(out).argmax())
+        raise ValueError(
+            f"row {row}: targets must be at most {MOST_TARGET:g} in size, got {out[row]:g}; "
+            "divide all targets by the largest."
+        )
     if n_rows is not None and len(out) != n_rows:
         _refuse_lengths(n_rows, len(out), "y")
     return out
@@ -202,6 +209,10 @@ def _object_labels(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     items = labels.tolist()
     if all(isinstance(item, str) for item in items):
         return labels
+    if all(isinstance(item, bytes) for item in items):
+        as_bytes = np.array(items)
+        _check_items(items, as_bytes)
+        return as_bytes
     for row, item in enumerate(items):
         if _is_missing(item):
             raise ValueError(

@@ -181,7 +181,7 @@ def fit_on(engine: Any, model: Any, blocks: Sequence[Any], asked: Options) -> An
             check_smooth(model, getattr(plan, "loss", None), getattr(plan, "radius", 0.0))
         run = _Run(engine, model, blocks, asked)
         current = run.all_rounds()
-        with model._lock.changing():
+        with model._lock.holding():
             for name, value in current.__dict__.items():
                 if name not in current.get_params(deep=False):
                     model.__dict__[name] = value

@@ -30,6 +30,11 @@ from typing import IO, Any
 
 import numpy as np
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 HEADER = "header.json"
 HEADER_CAP = 1 << 26  # bytes
 MEMBER_CAP = 1000
@@ -160,27 +165,66 @@ def replacing(path: Any) -> Iterator[IO[bytes]]:
     folder, name = os.path.split(path)
     check_folder(path)
     remove_leftovers(path)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    _written.add(os.path.basename(temporary))  # before others can see it
+    temporary, handle = _new_temporary(folder, name)
     try:
-        handle = os.open(temporary, flags, 0o666)
         with os.fdopen(handle, "r+b") as file:
-            keep_mode(path, file.fileno())
+            keep_mode(path, handle)
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+            os.fsync(handle)
+            if fcntl is not None:  # while the lock is held
+                os.replace(temporary, path)
+        if fcntl is None:  # a system where files that are open cannot be renamed
+            os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    finally:
-        _written.discard(os.path.basename(temporary))
     sync_folder(folder)
 
 
-_written: set[str] = set()  # temporary files that threads of this process write now
+def _new_temporary(folder: str, name: str) -> tuple[str, int]:
+    """A new file in the folder, open and locked."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    while True:
+        temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
+        with _locked_folder(folder):
+            handle = os.open(temporary, flags, 0o666)
+            # or another writer has taken it for a leftover just before it was locked
+            if not _lock(handle) or _is_named(handle, temporary):
+                return temporary, handle
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _locked_folder(folder: str) -> Iterator[bool]:
+    """Whether nobody else makes a temporary file, or deletes one; does not wait."""
+    if fcntl is None:
+        yield False
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        yield _lock(handle)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file until it is closed, or its process ends; False if that cannot be."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _is_named(handle: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def keep_mode(path: str, handle: int) -> None:
@@ -203,28 +247,22 @@ def sync_folder(folder: str) -> None:
 
 
 def remove_leftovers(path: Any) -> None:
-    """Delete what writers of `path` that were killed have left behind."""
+    """Delete what writers of `path` that were killed have left behind.
+
+    A writer's lock on its file ends with its process, in whatever container that runs; without
+    locks (some file systems, other systems than Unix) nothing is deleted.
+    """
     folder, name = os.path.split(os.path.realpath(os.fspath(path)))
-    pattern = re.compile(re.escape(f".{name}.") + r"([0-9]+)\.[0-9a-f]{8}\.tmp")
+    pattern = re.compile(re.escape(f".{name}.") + r"[0-9a-f]{16}\.tmp")
     with contextlib.suppress(OSError):
-        for entry in os.listdir(folder):
-            match = pattern.fullmatch(entry)
-            if entry in _written or not match:
-                continue
-            own = int(match.group(1)) == os.getpid()  # of a process that had our number
-            if own or not _alive(int(match.group(1))):
-                with contextlib.suppress(OSError):
-                    os.unlink(os.path.join(folder, entry))
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
+        leftovers = [os.path.join(folder, n) for n in os.listdir(folder) if pattern.fullmatch(n)]
+        if not leftovers:
+            return
+        with _locked_folder(folder) as locked:
+            for leftover in leftovers if locked else ():
+                with contextlib.suppress(OSError), open(leftover, "r+b") as file:
+                    if _lock(file.fileno()):
+                        os.unlink(leftover)
 
 
 # ------------------------------------------------------------------ reading

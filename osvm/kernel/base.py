@@ -78,7 +78,7 @@ class KernelEstimator(OneExample, KernelBase):
             machine = self._solver.fit(self, batch, before)
         else:
             machine = self._solver.partial_fit(self, batch, known.get("_machine"))
-        with self._lock.changing():
+        with self._lock.holding():
             self._machine = machine
             self.n_iter_ = int(self.epochs) if reset else 1
             if reset or "n_features_in_" not in known:

@@ -31,6 +31,8 @@ class Batch:
         Class and sample weights, multiplied.
     index : LabelIndex or None
         The classes known.
+    numbers : int array or None
+        The rows' numbers in the user's X, where they are a part of it.
     """
 
     source: RowSource
@@ -40,6 +42,7 @@ class Batch:
     targets: Array | None = None
     weights: Array | None = None
     index: LabelIndex | None = None
+    numbers: Array | None = None
 
     def take(self, rows: Array) -> Batch:
         """Some of the examples, by their numbers."""
@@ -50,4 +53,5 @@ class Batch:
             return None if array is None else array[rows]
 
         labels, targets, weights = map(pick, (self.labels, self.targets, self.weights))
-        return Batch(source, X, self.task, labels, targets, weights, self.index)
+        numbers = rows if self.numbers is None else self.numbers[rows]
+        return Batch(source, X, self.task, labels, targets, weights, self.index, numbers)

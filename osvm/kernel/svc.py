@@ -194,7 +194,7 @@ class SVC(ClassifierMixin, FixedSetEstimator):
             elif calibrate:
                 sigmoids = _calibrate(solver, task, codes)
             counts = np.bincount(codes[machine.support], minlength=len(index))
-            with self._lock.changing():
+            with self._lock.holding():
                 self._store(X, source, machine, counts)
                 self._set_index(index)
                 self.class_weight_ = np.ones(len(index)) if by_class is None else by_class

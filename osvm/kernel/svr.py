@@ -61,7 +61,7 @@ class _OneOutput(FixedSetEstimator):
         """Store what was learnt, after all checks."""
         self._check_fit(fit, task)
         machine = make_machine(fit, task, source.n_features)
-        with self._lock.changing():
+        with self._lock.holding():
             self._store(X, source, machine, np.array([machine.n_support]))
 
     @property

@@ -14,7 +14,7 @@ from osvm.linear.weights import aligned_zeros
 
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm.linear.adaptive_bank cimport (
-    Bank, deviation, mean_rate, rate_factor, read_cell, read_row,
+    MOST_TARGET, Bank, deviation, mean_rate, rate_factor, read_cell, read_row,
 )
 from osvm.linear.adaptive_judge cimport (
     LAST, MOST_COST, MOST_PREDICTORS, TAIL, Judge, answering, answers_mean, choose, count_answer,
@@ -522,6 +522,9 @@ cdef class AdaptiveLoop(Learner):
             e = m.groups[g].step.eta0 * sqrt(largest_inflation() * (m.t + n)) * heaviest
             if m.error_kind == ERROR_ABSOLUTE:
                 e *= target + deviation(m) + fabs(m.target_mean)
+                if not (target < 0.5 * MOST_TARGET and fabs(m.target_mean) < 0.5 * MOST_TARGET
+                        and m.target_sq + n * heaviest * MOST_TARGET * MOST_TARGET < 1e200):
+                    return False
             if not (slope * sqrt(largest_inflation()) * max(largest, 1.0)
                     < (1e17 if m.single else 1e140)
                     and e < (1e15 if m.single else 1e40)):

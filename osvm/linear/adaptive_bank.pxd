@@ -20,6 +20,12 @@ from osvm.core.typedefs cimport (
     float64_t, weight_t,
 )
 
+cdef extern from *:
+    """
+    #define OSVM_MOST_TARGET 1e60 /* steps have the size of the targets */
+    """
+    const double MOST_TARGET "OSVM_MOST_TARGET"
+
 cdef struct Bank:
     Loss loss
     Loss joint_loss         # of the groups that compare classes where `loss` does not

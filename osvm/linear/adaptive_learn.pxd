@@ -5,7 +5,8 @@
 from libc.math cimport fabs, isfinite, sqrt
 
 from osvm.linear.adaptive_bank cimport (
-    Bank, deviation, dot_one, fetch, loss_of, rate_factor, score_all, score_means, take_entries,
+    MOST_TARGET, Bank, deviation, dot_one, fetch, loss_of, rate_factor, score_all, score_means,
+    take_entries,
 )
 from osvm.linear.adaptive_step cimport (
     PLANE_U, Entries, Group, all_finite, bet, grows, implicit_delta, joint_tau, keep_roots,
@@ -206,6 +207,12 @@ cdef inline bint fits(Bank *m, const Row *row, double largest, double c) noexcep
     return True
 
 
+cdef inline bint can_see_target(const Bank *m, double y, double c) noexcept nogil:
+    """Whether mean and squares of the targets stay in the range of saved states."""
+    cdef double d = fabs(y) + fabs(m.target_mean)
+    return d < MOST_TARGET and m.target_sq + c * d * d < 1e200
+
+
 cdef inline void see_target(Bank *m, double y, double c) noexcept nogil:
     """Mean and squared deviations of the targets, by Welford's rule."""
     cdef double d = y - m.target_mean
@@ -310,6 +317,8 @@ cdef inline int learn_row(Bank *m, const Row *row, const Row *later, double targ
             return STEP_TOO_LARGE
         if not unpacked and not take_entries(m, row, v):
             return STEP_TOO_LARGE
+    if m.error_kind == ERROR_ABSOLUTE and c > 0.0 and not can_see_target(m, target, c):
+        return STEP_TOO_LARGE
     # from here on nothing fails
     m.t += 1.0
     if m.header and c > 0.0:

@@ -440,7 +440,8 @@ cdef inline double bet(weight_t *cell, Py_ssize_t K, Py_ssize_t last, double g,
     cell[K] = <weight_t> theta
     L = rest[0]
     new = rest[K] + L
-    new = theta * (L + rest[2 * K]) / (L * (new if new > alpha * L else alpha * L))
+    # ratios, as products of numbers around 1e-300 would be 0
+    new = theta / (new if new > alpha * L else alpha * L) * ((L + rest[2 * K]) / L)
     if weight_t is float32_t:
         cell[0] = <weight_t> bounded_weight(new, 1e35)
     else:

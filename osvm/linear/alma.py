@@ -154,7 +154,7 @@ class AlmaClassifier(ClassifierMixin, CoefScores):
                 "the weights overflowed: norms of rows are too small or too large; "
                 "scale the rows (e.g. to unit norm)"
             )
-        with self._lock.changing():
+        with self._lock.holding():
             self._set_features(X, source)
             self._index = index
             self.classes_ = index.classes

@@ -79,6 +79,7 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
     _scaling: Scaling | None = None
     _visits: np.random.Generator
     _n_siblings = 0  # models of the `MultilabelClassifier` of which this is one
+    _sibling_dtype: Any = None  # of their weights, where this one is to have it too
     history_: dict[str, Array]
 
     def _need_attribute(self, name: str) -> Any:
@@ -205,7 +206,7 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         if auto is not None:
             settle(learner, auto, learner.seen - before > source.n_rows)
         attributes |= self._learnt_besides(learner, data)
-        with self._lock.changing():
+        with self._lock.holding():
             self._store(given[0], source, learner, plan, rng)
             self.__dict__.update(attributes, _platt=platt)
             self.n_iter_ = round((learner.seen - before) / source.n_rows)

@@ -334,8 +334,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             outputs = n_out * max(1, self._n_siblings)
             alive = affordable(source.n_features, outputs)
             plan = plan.of_size(source.n_features, outputs).for_stream(source)
-            shape = source.n_features, n_out, self._weight_dtype(rows)
-            return plan.learner(*shape, alive=alive), plan, n_out
+            dtype = self._sibling_dtype
+            if dtype is None:
+                dtype = self._weight_dtype(rows)
+            return plan.learner(source.n_features, n_out, dtype, alive=alive), plan, n_out
         learner, plan = self._going_on(None, source)
         n_out = self._n_out(len(index), plan)
         if isinstance(plan.schedule, Auto):
@@ -343,10 +345,14 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             if learner.alive.bit_count() > max(1, everyone.bit_count()):
                 learner = learner.copy()
                 learner.keep_best()
+        if plan.delta is not None and len(index) != len(self._index):
+            plan = dataclasses.replace(plan, delta=self._distances(index))
+            if n_out == learner.weights.n_out:  # the second class
+                state = learner.get_state()
+                learner = plan.learner(source.n_features, n_out, learner.weights.v.dtype)
+                learner.set_state(*state)
         if n_out == learner.weights.n_out:
             return learner, plan, n_out
-        if plan.delta is not None:
-            plan = dataclasses.replace(plan, delta=self._distances(index))
         if not hasattr(learner, "with_outputs"):
             raise ValueError(
                 "schedule='smd' cannot take new labels in mid-stream: name all of them in the "
@@ -391,7 +397,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             raise ValueError("loss='graph_hinge' needs taxonomy=, see osvm.taxonomy")
         if not isinstance(self.taxonomy, Taxonomy):
             raise ValueError(f"taxonomy must come from osvm.taxonomy, got {self.taxonomy!r:.60}")
-        return self.taxonomy.distances(index.classes.tolist())
+        distances = self.taxonomy.distances(index.classes.tolist())
+        # a stream's first class has a rival that is still to come
+        return distances if len(distances) > 1 else 1.0 - np.eye(2)
 
     # ---------------------------------------------------------------- predicting
 

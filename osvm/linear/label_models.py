@@ -453,6 +453,8 @@ def learn_apart(
     for _ in range(member.shape[1] - len(models)):
         models.append(new_model())
         models[-1]._scaling = scaling
+        if "_learner" in models[0].__dict__:
+            models[-1]._sibling_dtype = models[0]._learner.weights.v.dtype
     columns = np.unique(rows.indices) if sp.issparse(rows) else None
     backups: list[Callable[[], None]] = []
     try:

@@ -128,8 +128,6 @@ epochs, tol, shuffle, random_state, probability
 
     def _new_inner(self, n_labels: int = 1, auto: bool = True, **changed: Any) -> LinearClassifier:
         """The model of one of the labels; without `auto`, with one setting."""
-        if self.class_weight is not None:
-            check_choice("class_weight", self.class_weight, ["balanced"])
         params = self.get_params(deep=False)
         if not auto and self.scale != "running":  # which has one setting
             params["schedule"] = one_setting(self.schedule)
@@ -137,6 +135,11 @@ epochs, tol, shuffle, random_state, probability
         # Most labels are on few rows, and a warning for each would be too many.
         model._n_siblings, model._runs = n_labels, LabelRuns(silent=True)
         return model
+
+    def _check_class_weight(self) -> None:
+        """Before anything is learnt; what was learnt may be saved whatever it is now."""
+        if self.class_weight is not None:
+            check_choice("class_weight", self.class_weight, ["balanced"])
 
     def _stream_inner(self, source: RowSource, n_labels: int) -> Callable[..., LinearClassifier]:
         """`_new_inner` for a stream of such rows, as the labels have begun or will."""
@@ -160,6 +163,7 @@ epochs, tol, shuffle, random_state, probability
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultilabelClassifier:
         """Learn from all rows."""
         with self._lock.writing():
+            self._check_class_weight()
             source, rows = self._open(X, reset=True)
             sets = LabelSets.of(y, source.n_rows)
             index = sets.new_index()
@@ -178,7 +182,7 @@ epochs, tol, shuffle, random_state, probability
             else:
                 params = self.get_params(deep=False)
                 models = fit_apart(new_model, params, rows, member, sample_weight)
-            with self._lock.changing():
+            with self._lock.holding():
                 self._set_features(X, source)
                 self._index = index
                 self._joined, self._models = joined, models
@@ -248,6 +252,7 @@ epochs, tol, shuffle, random_state, probability
             learnt from there on.
         """
         with self._lock.changing():
+            self._check_class_weight()
             source, rows = self._open(X)
             sets = LabelSets.of(y, source.n_rows)
             weight = None

@@ -28,7 +28,10 @@ class QuickOneExample(OneExample):
         self, x: Any, values: Any = None, y: Any = NOT_GIVEN, *, n_features: int | None = None
     ) -> Any:
         if y is NOT_GIVEN:
-            values, y = self._arguments(x, values)
+            if type(x) is dict:  # as `_arguments` says, without the call
+                values, y = None, values
+            else:
+                values, y = self._arguments(x, values)
         if values is None and type(x) is _ndarray:
             if x.ndim == 1 and one_row.learn_dense(self, x[None], y):
                 return self

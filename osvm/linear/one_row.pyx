@@ -19,7 +19,7 @@ from cpython.dict cimport PyDict_Next, PyDict_Size
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport PyObject
 
-from libc.math cimport INFINITY, isfinite
+from libc.math cimport INFINITY, fabs, isfinite
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -36,6 +36,9 @@ from osvm.core.typedefs cimport (
 
 cdef extern from "Python.h":
     object PyObject_GenericGetDict(object model, void *context)
+    bint PyLong_CheckExact(PyObject *object)        # of borrowed references
+    bint PyFloat_CheckExact(PyObject *object)
+    double PyFloat_AS_DOUBLE(PyObject *object)
 
 cdef extern from "../_c/simd.h" nogil:
     int32_t osvm_largest_f32(const void *x, Py_ssize_t n)
@@ -194,26 +197,35 @@ cdef bint open_dict(Example *example, dict x) except -1:
     cdef PyObject *key
     cdef PyObject *value
     cdef Rows *rows = &example.rows
+    cdef uint64_t n_features = rows.n_features
+    cdef int64_t column
+    cdef int64_t *columns
+    cdef double *numbers
     if n > FEW:
         example.columns = <int64_t *> PyMem_Malloc(n * sizeof(int64_t))
         example.numbers = <double *> PyMem_Malloc(n * sizeof(double))
         if example.columns == NULL or example.numbers == NULL:
             raise MemoryError
+    columns, numbers = example.columns, example.numbers
     try:
         while PyDict_Next(x, &at, &key, &value):
             if k == n:
                 raise RuntimeError("the dict of features grew while it was being read")
-            if type(<object> key) is not int:
+            if not PyLong_CheckExact(key):
                 if k == 0 and isinstance(<object> key, str):
                     return False    # names are for the general path
                 if isinstance(<object> key, (str, bytes, float)):
                     raise TypeError(
                         f"a feature is named {<object> key!r}: features of one example are column "
                         "numbers, or names (str)")
-            example.columns[k] = <object> key
-            example.numbers[k] = <object> value
-            if not 0 <= example.columns[k] < rows.n_features or not isfinite(example.numbers[k]):
+            column = <object> key
+            if PyFloat_CheckExact(value):
+                numbers[k] = PyFloat_AS_DOUBLE(value)
+            else:
+                numbers[k] = <object> value
+            if <uint64_t> column >= n_features:     # or negative
                 return False
+            columns[k] = column
             k += 1
     except OverflowError:           # the general path names it
         return False
@@ -223,8 +235,8 @@ cdef bint open_dict(Example *example, dict x) except -1:
     rows.values = example.numbers
     rows.indices = example.columns
     rows.indptr = example.indptr
-    example.largest = size_f64(osvm_largest_f64(example.numbers, k))
-    return True
+    example.largest = size_f64(osvm_largest_f64(numbers, k))
+    return example.largest < INFINITY
 
 
 @cython.final
@@ -303,7 +315,7 @@ cdef class OneByOne:
                 target = y
             except OverflowError:       # an int that no float holds: the general path names it
                 return False
-            if not isfinite(target):
+            if not fabs(target) <= 1e150:       # MOST_TARGET of _input/targets.py, or NaN
                 return False
         try:
             if not open_example(&example, x, values, self.n_features(), True):

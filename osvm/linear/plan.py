@@ -314,8 +314,12 @@ def affordable(n_features: int, n_out: int) -> int:
 
 
 def one_setting(schedule: Any) -> Any:
-    """The schedule where models are mixed or searched: that of `Auto` is then "bottou"."""
-    return Bottou.name if isinstance(schedules.get(schedule), Auto) else schedule
+    """The schedule where models are mixed or searched: that of `Auto` is then "bottou".
+
+    One that does not exist stays, and is refused by what learns with it.
+    """
+    is_auto = isinstance(schedule, Auto) or (isinstance(schedule, str) and schedule == Auto.name)
+    return Bottou.name if is_auto else schedule
 
 
 def is_chosen(plan: Plan) -> bool:

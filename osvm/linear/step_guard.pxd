@@ -89,8 +89,12 @@ cdef inline double weight_room(int kind) noexcept nogil:
 
 
 cdef inline double step_limit(int kind, double largest) noexcept nogil:
-    """How far a step may move v along a row whose values are at most `largest`."""
-    return weight_room(kind) / largest
+    """How far a step may move v along a row whose values are at most `largest`.
+
+    The step's coefficient is of the weights' type too, however small the values are.
+    """
+    cdef double limit = weight_room(kind) / largest, most = 1e37 if kind == WEIGHT_F32 else 1e290
+    return limit if limit < most else most
 
 
 cdef inline bint step_fits(double eta, double xi, double scale, double avg_scale,

@@ -180,7 +180,7 @@ class LinearSVC(ClassifierMixin, CoefScores):
                 rows=None if self.dual is True else rows,
                 narrow_first=self.dual is False,
             )
-            with self._lock.changing():
+            with self._lock.holding():
                 self._set_features(X, source)
                 self._index, self.classes_ = index, index.classes
                 self._take(solver, codes)

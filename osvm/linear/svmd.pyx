@@ -182,7 +182,7 @@ cdef class SVMDLearner(MetaLearner):
         cdef double *a = self.a
         cdef double *a_u = self.a + K
         cdef double reg = self.reg, decay = self.step.decay
-        cdef double gv, eta, dec, k_self, bend, z_new, r_new, largest = 0.0
+        cdef double gv, eta, dec, k_self, pi, sq_f, bend, z_new, r_new, largest = 0.0
         cdef double xi_f = 0.0, chi_f = 0.0, xi_xi = 0.0, xi_z_new = 0.0
         cdef bint any_xi = False, any_bend = False
         if K == 1:
@@ -221,11 +221,14 @@ cdef class SVMDLearner(MetaLearner):
         if not (largest * 100.0 < self.limit * min(fabs(self.scale[0]), fabs(self.scale_u[0]))
                 and isfinite(k_self)):
             return META_STEP_TOO_LARGE
+        pi = (dec * (dec * decay * self.pi - eta * (reg * self.sq_f + xi_f)           # (50)
+                     - eta * decay * chi_f) - eta * xi_z_new)                         # (49)
+        sq_f = (dec * dec * self.sq_f - 2.0 * eta * dec * xi_f                        # (52)
+                + eta * eta * k_self * xi_xi)
+        if not (isfinite(pi) and isfinite(sq_f)):
+            return META_STEP_TOO_LARGE
         self.step.eta = eta
-        self.pi = (dec * (dec * decay * self.pi - eta * (reg * self.sq_f + xi_f)      # (50)
-                          - eta * decay * chi_f) - eta * xi_z_new)                    # (49)
-        self.sq_f = (dec * dec * self.sq_f - 2.0 * eta * dec * xi_f                   # (52)
-                     + eta * eta * k_self * xi_xi)
+        self.pi, self.sq_f = pi, sq_f
         if dec > 0.01:
             r_new = decay * self.r - eta * reg / dec
         else:

@@ -7,6 +7,7 @@ is killed and fails the test.
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -226,15 +227,40 @@ def test_a_thread_that_saves_leaves_the_new_file_of_another(tmp_path, monkeypatc
     """It was taken for what a killed writer had left, for a moment after it was made."""
     path, opened = tmp_path / "model.osvm", os.open
 
-    def open_while_another_saves(*args, **kwargs):
-        handle = opened(*args, **kwargs)
-        remove_leftovers(path)
+    def open_while_another_saves(name, flags, *args, **kwargs):
+        handle = opened(name, flags, *args, **kwargs)
+        if flags & os.O_CREAT:
+            remove_leftovers(path)
         return handle
 
     monkeypatch.setattr(os, "open", open_while_another_saves)
     model = learn(osvm.LinearClassifier(random_state=0), "binary")
     model.save(path)
     assert fingerprint(osvm.load(path)) == fingerprint(model)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of files")
+def test_a_writer_in_another_container_keeps_its_new_file(tmp_path, monkeypatch):
+    """Its process has a number that means nothing here: it was taken for a killed one."""
+    path = tmp_path / "model.osvm"
+    script = "import sys\nfrom osvm.io.archive import replacing\n"
+    script += "with replacing(sys.argv[1]) as file:\n    file.write(b'mine'); file.flush()\n"
+    script += "    print('open', flush=True); sys.stdin.readline()\n"
+    child = subprocess.Popen(
+        [sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdout.readline() == b"open\n"
+
+    def no_such_process(pid, signal):
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "kill", no_such_process)
+    learn(osvm.LinearClassifier(random_state=0), "binary").save(path)
+    assert len(os.listdir(tmp_path)) == 2
+    child.communicate(b"\n")
+    assert child.returncode == 0
+    assert path.read_bytes() == b"mine"
+    assert os.listdir(tmp_path) == ["model.osvm"]
 
 
 def test_a_folder_in_the_place_of_a_model_is_refused(tmp_path):

@@ -124,9 +124,28 @@ def test_changing_waits_for_readers_and_later_readers_wait_for_it():
 
 def test_a_thread_may_come_in_again():
     lock = ModelLock()
-    with lock.changing(), lock, lock.changing(), lock.writing(), lock, lock:
+    with lock.changing(), lock, lock.holding(), lock.holding(), lock, lock:
         pass
-    with lock.writing(), lock:
+    with lock.writing(), lock, lock:
+        pass
+    with lock.holding(), lock.changing(), lock.holding():
+        pass
+    assert lock.is_free
+
+
+@pytest.mark.parametrize("outer", ["writing", "changing"])
+@pytest.mark.parametrize("inner", ["writing", "changing"])
+def test_training_within_a_training_is_an_error(outer, inner):
+    lock = ModelLock()
+    for _ in range(2):
+        with getattr(lock, outer)(), lock.holding():
+            again = getattr(lock, inner)()
+            with pytest.raises(RuntimeError, match="within its own training"), again:
+                pass
+            with lock.holding(), lock:
+                pass
+        assert lock.is_free
+    with lock.holding(), getattr(lock, inner)():  # not a training yet
         pass
     assert lock.is_free
 
@@ -202,7 +221,7 @@ def test_counts_under_contention():
         for _ in range(300):
             with lock.writing():
                 a = total[0]
-                with lock.changing():
+                with lock.holding():
                     total[0] = a + 1
                     total[1] += 1
 
@@ -269,6 +288,89 @@ def test_a_loss_in_python_may_use_the_model_that_learns():
         model.learn_one({0: 1.0}, 0)
     assert model.t_ == 9
     assert model._lock.is_free
+
+
+class Trains:
+    """Of a loss or a kernel in Python: what it does when training asks it something."""
+
+    def __init__(self):
+        self.work, self.refusals = None, []
+
+    def __call__(self):
+        work, self.work = self.work, None  # once
+        if work is not None:
+            try:
+                work()
+            except RuntimeError as error:
+                self.refusals.append(str(error))
+
+
+def _with_loss(cls, act, **params):
+    class Loss:
+        def value(self, y, f):
+            act()
+            return 0.5 * (y - f) ** 2
+
+        def dloss(self, y, f):
+            return f - y
+
+    return cls(loss=Loss(), **params)
+
+
+def _with_kernel(cls, act, **params):
+    def kernel(A, B):
+        act()
+        return np.asarray(A @ B.T)
+
+    return cls(kernel=kernel, **params)
+
+
+TRAINERS = {
+    "LinearClassifier": lambda act: _with_loss(osvm.LinearClassifier, act),
+    "LinearRegressor": lambda act: _with_loss(osvm.LinearRegressor, act, schedule="bottou"),
+    "MultilabelClassifier": lambda act: _with_loss(osvm.MultilabelClassifier, act),
+    "KernelClassifier": lambda act: _with_kernel(osvm.KernelClassifier, act),
+    "KernelRegressor": lambda act: _with_kernel(osvm.KernelRegressor, act),
+    "KernelNovelty": lambda act: _with_kernel(osvm.KernelNovelty, act),
+    "SVC": lambda act: _with_kernel(osvm.SVC, act),
+    "SVR": lambda act: _with_kernel(osvm.SVR, act),
+    "OneClassSVM": lambda act: _with_kernel(osvm.OneClassSVM, act),
+    "LinearNovelty": lambda act: osvm.LinearNovelty(callback=lambda model, epoch: act()),
+}
+
+
+@pytest.mark.parametrize("outer", ["fit", "partial_fit"])
+@pytest.mark.parametrize("name", TRAINERS)
+def test_training_within_training_is_refused_and_the_outer_one_holds(name, outer):
+    """The inner result was lost without a word."""
+    rng, act = np.random.default_rng(0), Trains()
+    X = rng.normal(size=(40, 3))
+    y = {"number": X[:, 0], "sets": [("a",) if x > 0 else ("b",) for x in X[:, 0]]}
+    kind = "sets" if name.startswith("Multi") else "number"
+    y = (X[:, 0] > 0).astype(int) if name.endswith(("Classifier", "SVC")) and kind != "sets" else (
+        y[kind])  # fmt: skip
+    given = (X,) if name.endswith(("Novelty", "OneClassSVM")) else (X, y)
+    want, model = TRAINERS[name](Trains()), TRAINERS[name](act)
+    if not hasattr(model, outer) or (name == "LinearNovelty" and outer == "partial_fit"):
+        pytest.skip("no part of it is written by the user")
+    for one in (want, model):
+        if "random_state" in one.get_params():
+            one.set_params(random_state=0)
+    inner = ["fit", *(["partial_fit", "learn_one"] if hasattr(model, "partial_fit") else [])]
+    for call in inner:
+        one = ({0: 1.0},) if len(given) == 1 else ({0: 1.0}, given[1][0])
+
+        def train(call=call, one=one):
+            getattr(model, call)(*(one if call == "learn_one" else given))
+
+        act.work = train
+        getattr(model, outer)(*given)
+        getattr(want, outer)(*given)
+        assert act.work is None
+        assert len(act.refusals) == 1, call
+        assert "within its own training" in act.refusals.pop()
+        assert np.array_equal(model.predict(X), want.predict(X))
+        assert model._lock.is_free
 
 
 def test_an_interrupted_fit_releases():

@@ -338,9 +338,9 @@ def test_saving_keeps_the_mode_and_leaves_no_litter(model, tmp_path):
     path = tmp_path / "m.osvm"
     model.save(path)
     path.chmod(0o600)
-    litter = [tmp_path / f".m.osvm.{pid}.0123abcd.tmp" for pid in (999999999, os.getpid())]
-    for leftover in litter:  # of a killed writer, one of which had the number of this process
-        leftover.write_bytes(b"x")
+    litter = [tmp_path / f".m.osvm.{k}123456789abcdef.tmp" for k in (0, 1)]
+    for leftover in litter:  # of killed writers, one of which had written nothing yet
+        leftover.write_bytes(b"x" if leftover is litter[0] else b"")
     model.save(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert os.listdir(tmp_path) == ["m.osvm"]

@@ -271,3 +271,17 @@ def test_coefficients_of_targets_of_any_size_are_refused_by_fit_or_come_back(siz
         return
     model.fit(DENSE, Y["number"] * size)
     assert through_file(model, tmp_path).intercept_.tobytes() == model.intercept_.tobytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_parameter_that_is_invalid_by_now_does_not_keep_a_model_from_its_file(kind):
+    """What was learnt is in the file; the next call that reads the parameter refuses it."""
+    model, data = make(kind), rows_of(kind)
+    want = scores(model, data).tobytes()
+    for name, value in model.get_params(deep=False).items():
+        for other in ("nonsense", -1):
+            model.set_params(**{name: other})
+            again = osvm.from_bytes(model.to_bytes())
+            assert again.to_bytes() == model.to_bytes()
+        model.set_params(**{name: value})
+        assert scores(again.set_params(**{name: value}), data).tobytes() == want

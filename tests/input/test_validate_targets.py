@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse as sp
 
+import osvm
 from osvm._input.validate import (
     check_feature_names,
     check_sample_weight,
@@ -214,3 +215,25 @@ def test_objects_that_are_no_numbers():
     ):
         with pytest.raises(ValueError, match=message):
             check_y_regression(bad, 2)
+
+
+@pytest.mark.parametrize("cls", [osvm.LinearClassifier, osvm.KernelClassifier])
+def test_learn_one_refuses_a_label_that_numpy_would_cut(cls):
+    """It became the label without its last character, in silence."""
+    model = cls(random_state=0).partial_fit(np.eye(2), ["a", "b"])
+    before = model.to_bytes()
+    for label in ("a\0", b"a\0"):
+        with pytest.raises(ValueError, match=r"null character|other"):
+            model.learn_one({0: 1.0}, label)
+    assert model.to_bytes() == before
+
+
+def test_bytes_in_an_array_of_objects_are_labels():
+    """They raised StopIteration."""
+    y = np.array([b"one", b"two"] * 10, dtype=object)
+    X = np.eye(2)[[0, 1] * 10]
+    model = osvm.LinearClassifier(random_state=0).fit(X, y)
+    assert model.classes_.tolist() == [b"one", b"two"]
+    assert model.predict(X).tolist() == y.tolist()
+    with pytest.raises(ValueError, match="row 3 ends with a null character"):
+        model.fit(X, np.array([*y[:3], b"one\0", *y[4:]], dtype=object))

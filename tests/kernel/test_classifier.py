@@ -446,7 +446,7 @@ def test_offsets_that_would_overflow_are_refused(size):
         else:
             assert np.isfinite(model.predict(X)).all()
             continue
-        assert "diverged" in text
+        assert "diverged" in text or (size > 1e150 and "targets must be at most 1e+150" in text)
         assert before is None or np.array_equal(model.predict(X), before)
         break
 

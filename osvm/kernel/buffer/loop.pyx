@@ -14,7 +14,9 @@ Invariants
 - Where a decision hangs by rounding (two scores, or a score and its margin, closer than
   CLOSE of their size), the scores are summed anew, slot by slot from zero: values that are
   equal are then equal however the stream is cut into blocks, and the first label wins.
-- Nothing changes when a score is not finite: the loop stops before that example.
+- Nothing changes when a number would leave its range: the loop stops before that example.
+  Scores, offsets and targets stay below LARGEST, squares of them below its square, so that
+  what is computed from them is finite, and every state that can be saved can be loaded.
 - A capped step is shorter for the example alone: f shrinks by the schedule's step.
 - A stream of classes that answers with the mean of f follows a drift (`drift.pxd`).
 """
@@ -22,7 +24,8 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, exp, fabs
 from libc.stdint cimport int32_t
 
-from osvm._c.buffer cimport kappa_dot, kappa_times
+from osvm._c.buffer cimport kappa_dot, kappa_times, read_real
+from osvm._c.buffer_scales cimport SMALL
 from osvm._c.engine cimport engine_average
 from osvm._c.structs cimport Buffer
 from osvm.core.expansion cimport (
@@ -50,7 +53,7 @@ from osvm.core.typedefs cimport Loss, Rows, Step
 cdef enum Status:
     DONE = 0
     NO_MEMORY = -1
-    NOT_FINITE = -2
+    OUT_OF_RANGE = -2
 
 cdef enum Task:
     TASK_CLASSIFY = 0
@@ -61,7 +64,8 @@ TASKS = {"classify": TASK_CLASSIFY, "regress": TASK_REGRESS, "novelty": TASK_NOV
 
 # Numbers of one run: what the parameters say, and what is learnt beside f.
 cdef double CLOSE = 1e-9        # summing anew changes nothing but rounding: it may be generous
-cdef double LARGEST = 1e150     # of offsets and their step sizes; saved states are held to it
+cdef double LARGEST = 1e150     # of scores, offsets, step sizes and coefficients
+cdef double LARGEST_SQUARE = 1e300
 
 
 cdef struct Learner:
@@ -164,16 +168,42 @@ cdef bint is_close_call(const Learner *l, Py_ssize_t K, const double *score,
     return top - second <= size or worst - next_worst <= size
 
 
+cdef double tile_sq(const Buffer *buf, Py_ssize_t t) noexcept nogil:
+    """||x||^2 of column t, where the kernel needs it."""
+    return (read_real(buf.tile.sq, buf.store.f64, t) if kernel_uses_dots(buf.store.kernel)
+            else 0.0)
+
+
 cdef double read_scores(const Learner *l, Buffer *buf, Py_ssize_t t, double *f,
                         double *score) noexcept nogil:
-    """f and the scores of column t, and the sum of these."""
+    """f and the scores of column t, and the sum of their sizes."""
     cdef Py_ssize_t k, K = buf.f.n_out
     cdef double total = 0.0
     expansion_score(&buf.f, t, f)
     for k in range(K):
         score[k] = f[k] if l.aside else f[k] + l.b[k]
-        total += score[k]
+        total += fabs(score[k])
     return total
+
+
+cdef bint can_insert(const Buffer *buf, Py_ssize_t t, double dec, double eta, const double *xi,
+                     const double *bend) noexcept nogil:
+    """Whether the coefficients of the new term, and its size, stay in range."""
+    cdef Py_ssize_t k, K = buf.f.n_out
+    cdef double *a = buf.work
+    cdef double scale = buf.f.scale * dec, coefficients = 0.0, squares = 0.0
+    if scale < SMALL:
+        scale = 1.0                     # it will be folded
+    for k in range(K):
+        a[k] = eta * xi[k] / scale      # as A has them
+        coefficients += a[k] * a[k]
+        if buf.trace:
+            squares += eta * eta * bend[k] * bend[k]
+    squares += coefficients
+    if buf.f.kappa != NULL:
+        kappa_times(buf.f.kappa, K, a, a + K)
+        squares += kappa_dot(NULL, K, a + K, a + K)
+    return squares * (1.0 + fabs(buf.tile.k_self[t])) < LARGEST_SQUARE
 
 
 cdef bint can_step_offset(const Learner *l, Py_ssize_t K, const double *xi, double eta,
@@ -244,10 +274,13 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
     else:
         value = mloss_value_xi(l.loss, K, label, score, l.epsilon, xi)
     if buf.mean_scores:
-        total += z[0]
-    total += value + k_self
+        total += fabs(z[0])
+    total += fabs(k_self) + fabs(target)
+    if not (total < LARGEST):       # or NaN
+        return OUT_OF_RANGE
+    total = l.loss_sum + weight * value + tile_sq(buf, t)
     if not (total - total == 0.0):  # NaN or infinite
-        return NOT_FINITE
+        return OUT_OF_RANGE
     pull = weight * ((-1.0 if value > 0.0 else 0.0) + l.nu)
     value *= weight
     for k in range(K):
@@ -261,8 +294,6 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         for k in range(K):
             add[k] = f[k] + l.b[k]
         gap = error - count_error(l, K, add, label, target, &unread)
-        if drift_judge(l.drift, l.t, gap, weight):
-            l.average_from = l.t        # the mean is f again
     # step size
     if l.smd:
         gv = reg * buf.f.inner                                                   # (48)
@@ -271,8 +302,6 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         eta = step_clip(l.step, l.eta * step_smd_factor(l.mu, gv))               # (36)
         if eta > l.cap:
             eta = l.cap
-        if not (eta - eta == 0.0):
-            return NOT_FINITE
     else:
         eta = step_eta(l.step, l.t + 1.0)
         if eta > l.cap:
@@ -284,8 +313,10 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         # what the gradient lacks of the targets' unit; a small error of a curved loss has it
         y = targets_unit(l.targets, target, weight, l.offset, &seen) / l.slope
         eta *= 1.0 if l.curved and y < 1.0 else y
-    if not can_step_offset(l, K, xi, eta, pull):
-        return NOT_FINITE
+        if not (seen.squares < LARGEST_SQUARE):
+            return OUT_OF_RANGE
+    if not (eta < LARGEST and can_step_offset(l, K, xi, eta, pull)):
+        return OUT_OF_RANGE
     tau = eta
     if l.capped and any_xi:
         total = k_self * kappa_dot(buf.f.kappa, K, xi, xi)
@@ -316,11 +347,13 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
         sq_f = (dec * dec * buf.f.sq_norm - 2.0 * eta * dec * xi_f               # (52)
                 + eta * eta * k_self * kappa_dot(buf.f.kappa, K, xi, xi))
         if not (pi + sq_f - (pi + sq_f) == 0.0):
-            return NOT_FINITE
+            return OUT_OF_RANGE
+    if any_xi and not can_insert(buf, t, dec, tau, xi, bend):
+        return OUT_OF_RANGE
+    if l.smd:
         buf.f.inner = pi
         buf.f.sq_norm = sq_f
-    # the expansion (35), (45)
-    if l.smd:
+        # the expansion (35), (45)
         expansion_trace_shrink(&buf.f, dec, decay, eta * reg)
     else:
         expansion_shrink(&buf.f, dec)
@@ -354,6 +387,8 @@ cdef int learn_one(Learner *l, Buffer *buf, Py_ssize_t t, Py_ssize_t i, Py_ssize
                        + l.eta_epsilon * old * pull * (1.0 + decay * l.z_epsilon))
     if l.targets != NULL:
         l.targets[0] = seen
+    if l.drift != NULL and drift_judge(l.drift, l.t, gap, weight):
+        l.average_from = l.t        # the mean is f again
     l.t += 1.0
     rho = 1.0
     if buf.average:
@@ -459,7 +494,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     Raises
     ------
     FloatingPointError
-        A score overflowed; `args[1]` is the row.  Examples before it were learnt.
+        A number would leave its range; `args[1]` is the row.  Examples before it were learnt.
     """
     cdef Learner l
     cdef Buffer *buf = state.buf
@@ -554,7 +589,7 @@ def learn(KernelState state, RowSource X, LossSpec loss, StepSpec step, *, task=
     loss.raise_error()
     if status == NO_MEMORY:
         raise MemoryError("not enough memory for a block of kernel values")
-    if status == NOT_FINITE:
+    if status == OUT_OF_RANGE:
         raise FloatingPointError(
-            "a score is no longer finite", i if order_ == NULL else order_[i])
+            "a score or a coefficient is out of range", i if order_ == NULL else order_[i])
     return i - start

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from osvm._input.labels import pick_codes
+from osvm._input.rows import RowSource
 from osvm._input.types import Array
 from osvm.exceptions import ConvergenceWarning
 from osvm.kernel.batch import Batch
@@ -23,6 +24,11 @@ ALIKE, APART = 0.9999, 1e-3  # kernel values of rows that look the same, and unr
 UNEQUAL = 1000.0  # ratio of standard deviations of columns
 TOLD = 20  # targets that tell their spread
 SLOW = 50.0  # first steps to the standard deviation of the targets
+LARGEST = 1e150  # of scores and offsets, as in loop.pyx
+OUT_OF_RANGE = (
+    "a score, a coefficient or a norm is beyond 1e150 or not finite. Lower eta0 or mu, raise reg, "
+    "or scale X (e.g. to unit norm) and the targets"
+)
 LOST = 0.1  # rounding of gamma times a squared distance
 RARE = 0.2  # share of the other classes below which one class is a fair answer to all rows
 SCORED = 256  # rows that tell whether a fit has learnt anything,
@@ -85,6 +91,14 @@ def warn_tube(part: Any, spread: float, n_targets: int) -> None:
             ConvergenceWarning,
             stacklevel=2,
         )
+
+
+def finite_scores(state: Any, source: RowSource) -> Array:
+    """The scores of rows, (n, K), that offset or margin are read off."""
+    scores: Array = state.decision(source)
+    if not (np.abs(scores) < LARGEST).all():
+        raise ValueError(f"learning diverged: {OUT_OF_RANGE}")
+    return scores
 
 
 def find_margin(scores: Array, weights: Array | None, nu: float) -> float:

@@ -66,8 +66,8 @@ def buffer_schema(
         "ids": ArrayField(
             (n,), np.intp, 0 if precomputed else -1, d - 1 if precomputed else LONGEST
         ),
-        "A": ArrayField((n, K), np.float64, -big, big),
-        "B": ArrayField((n, K), np.float64, -big, big),
+        "A": ArrayField((n, K)),
+        "B": ArrayField((n, K)),
         "birth": ArrayField((n,), np.intp, 0, LONGEST),
         "size": ArrayField((n,)),
         "row_sq": ArrayField((n,)),

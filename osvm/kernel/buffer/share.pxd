@@ -18,7 +18,8 @@
 # Invariants
 # - rows are judged before they are learnt, as later rows will be;
 # - the units of scores and of weights do not matter, and a row of weight 0 changes nothing;
-# - scores within GUARD of the level are not below it, nor is a row like all others.
+# - scores within GUARD of the level are not below it, nor is a row like all others;
+# - all numbers are finite: what would not be in range is forgotten, and the next row is the first.
 from libc.math cimport fabs, sqrt
 
 cdef enum:
@@ -27,8 +28,10 @@ cdef enum:
 cdef extern from *:
     """
     #define OSVM_SHARE_GUARD 1e-6 /* of the level; beyond the rounding of float32 rows */
+    #define OSVM_SHARE_RANGE 1e150
     """
     const double GUARD "OSVM_SHARE_GUARD"
+    const double RANGE "OSVM_SHARE_RANGE"
 
 cdef struct Share:
     double margin           # that answers use
@@ -40,6 +43,12 @@ cdef struct Share:
     double weight           # of these
     double mass             # sum of the coefficients of f
     double mean_mass        # of those of the f that answers
+
+
+cdef inline void share_forget(Share *s) noexcept nogil:
+    """Nothing is known of the scores, if what is known is out of range."""
+    if not (fabs(s.level) + s.shortfall + s.spread + s.size < RANGE):
+        s.margin = s.level = s.shortfall = s.spread = s.size = 0.0
 
 
 cdef inline void share_judge(Share *s, double score, double weight, double nu) noexcept nogil:
@@ -79,6 +88,7 @@ cdef inline void share_judge(Share *s, double score, double weight, double nu) n
     s.shortfall *= ratio
     s.spread *= ratio
     s.margin = s.level - GUARD * fabs(s.level)
+    share_forget(s)
 
 
 cdef inline void share_follow(Share *s, double mass, double mean_mass) noexcept nogil:
@@ -92,3 +102,4 @@ cdef inline void share_follow(Share *s, double mass, double mean_mass) noexcept 
         s.shortfall *= ratio
         s.spread *= ratio
         s.size *= ratio
+        share_forget(s)

@@ -31,9 +31,11 @@ from osvm.kernel.buffer.label_kernel import label_kernel_of
 from osvm.kernel.buffer.loop import learn
 from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
 from osvm.kernel.buffer.measures import (
+    OUT_OF_RANGE,
     TOLD,
     find_margin,
     find_offsets,
+    finite_scores,
     measure_share,
     measure_targets,
     sample_rows,
@@ -90,7 +92,7 @@ class BufferSolver:
         generator = machine.generator if shuffle else None
         errors = self._run_epochs(machine, plan, batch, epochs, generator, progress)
         if plan.nu is not None and batch.task == "novelty":
-            scores = state.decision(batch.source)[:, 0]
+            scores = finite_scores(state, batch.source)[:, 0]
             state.epsilon = find_margin(scores, batch.weights, plan.nu.nu)
             state.set_share(measure_share(scores, batch.weights, state.epsilon))
         elif plan.reads_offset(state.budget, n):
@@ -117,17 +119,15 @@ class BufferSolver:
         else:
             plan, grown = self._plan_for(model, batch, machine)
             # one example is learnt or it is not; of several, the first might have been
-            backup = Backup(machine) if n > 1 and grown is machine else None
+            begins = not _is_set(machine.state, *_wanted(plan, batch))
+            backup = Backup(machine) if grown is machine and (n > 1 or begins) else None
             machine = grown
         seen = int(machine.state.t)
         numbers = batch.task == "regress"
         progress = make_progress(model.verbose, start=seen, absolute=numbers)
         try:
-            # a step size that stays up follows a drift, which the mean would lag behind; but
-            # with reg=1 of the nu-trick f is no more than its last few novel rows
-            flags = batch.task == "novelty" and plan.nu is not None
-            settles = plan.schedule.name in _SETTLING
-            _set_average(machine.state, plan.average and (settles or flags), anew=not flags)
+            average, flags = _wanted(plan, batch)
+            _set_average(machine.state, average, anew=not flags)
             if flags and machine.state.running is None:
                 machine.state.set_share()
             self._run(machine, plan, batch, None, seen, progress)
@@ -170,7 +170,7 @@ class BufferSolver:
                     self._run_epochs(machine, plan, learnt, choice.EPOCHS, generator, None)
                 elif not learn_plane(machine, learnt, _plane_options(plan)):
                     return np.full(trials.n_judged, np.inf)
-                scores.append(machine.state.decision(judged.source))
+                scores.append(finite_scores(machine.state, judged.source))
             if batch.task == "regress":
                 found[setting] = 0.0
                 return trials.judge_numbers(scores)
@@ -239,10 +239,8 @@ class BufferSolver:
                     record=machine._recorded, start=start, stop=stop,
                 )  # fmt: skip
             except FloatingPointError as error:
-                raise ValueError(
-                    f"learning diverged: the score of row {error.args[1]} is not finite. Lower "
-                    "eta0 or mu, raise reg, or scale X (e.g. to unit norm)."
-                ) from None
+                row = error.args[1] if batch.numbers is None else batch.numbers[error.args[1]]
+                raise ValueError(f"learning diverged: at row {row} {OUT_OF_RANGE}") from None
             if history is not None:
                 machine._recorded += stop - start
             start = stop
@@ -367,6 +365,21 @@ class BufferSolver:
 # ------------------------------------------------------------------ parameters
 
 
+def _wanted(plan: Plan, batch: Batch) -> tuple[bool, bool]:
+    """Of a stream: whether to average, and whether to follow the share of novel rows.
+
+    A step size that stays up follows a drift, which the mean would lag behind; but with reg=1 of
+    the nu-trick f is no more than its last few novel rows.
+    """
+    flags = batch.task == "novelty" and plan.nu is not None
+    return plan.average and (plan.schedule.name in _SETTLING or flags), flags
+
+
+def _is_set(state: KernelState, average: bool, flags: bool) -> bool:
+    """Whether `partial_fit` finds the state as it wants it."""
+    return state.average == average and (state.running is not None or not flags)
+
+
 def _set_average(state: KernelState, average: bool, anew: bool = True) -> None:
     """Begin the running mean, or make it the function to go on from."""
     if average and not state.average:
@@ -415,7 +428,7 @@ def _read_offsets(state: KernelState, batch: Batch) -> Array:
     n = batch.source.n_rows
     sample = batch if n <= OFFSET_ROWS else batch.take(sample_rows(n, OFFSET_ROWS))
     assert sample.labels is not None
-    return find_offsets(state.decision(sample.source), sample.labels, sample.weights)
+    return find_offsets(finite_scores(state, sample.source), sample.labels, sample.weights)
 
 
 def _shift_plane(state: KernelState, plan: Plan, batch: Batch, offsets: Array | float) -> None:

@@ -22,12 +22,14 @@ cdef struct Targets:
 cdef inline double targets_unit(const Targets *s, double target, double weight, bint centered,
                                 Targets *after) noexcept nogil:
     """The spread with this target too, and what to know from then on; 1 where there is none."""
-    cdef double gap = target - s.mean, unit
+    cdef double gap = target - s.mean, rest, unit
     after[0] = s[0]
     if weight > 0.0:
         after.weight += weight
         if centered:
             after.mean += weight / after.weight * gap
-        after.squares += weight * gap * (target - after.mean)
+        rest = target - after.mean
+        # rounding of the mean may put it on the other side of the target
+        after.squares += weight * gap * rest if (gap > 0.0) == (rest > 0.0) else 0.0
     unit = sqrt(after.squares / after.weight) if after.weight > 0.0 else 1.0
     return unit if 1e-100 < unit < 1e100 else 1.0
