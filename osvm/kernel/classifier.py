@@ -49,7 +49,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         Where the plane of :class:`osvm.LinearClassifier` makes fewer errors there than the best
         of these, `fit` takes that plane, of all rows, unless `reg`, `C`, `nu`, `eta0`,
         `schedule`, `average`, `record`, `label_kernel` or another loss is asked for.  `kernel_`,
-        `gamma_` and `reg_` tell what was taken.
+        `gamma_` and `reg_` tell what was taken.  `partial_fit` after a plane learns planes,
+        whatever comes: give "scale" to `fit` where a stream goes on that may bend.
     degree : int, default 3
     coef0 : float, default 0.0
     budget : int or None, default 512
