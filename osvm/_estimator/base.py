@@ -125,13 +125,15 @@ class OnlineEstimator(Locked, BaseEstimator):
         """
         known = self.__dict__
         name = type(self).__name__
-        if "tokenizer_" in known:
-            if reset:  # a tokenizer that came before the first fit is of this X
-                self._is_refit = "t_" in known
-            elif validate.are_documents(X):
-                X = known["tokenizer_"].transform(X)
+        if "tokenizer_" in known and not reset and validate.are_documents(X):
+            X = known["tokenizer_"].transform(X)
         if reset or "n_features_in_" not in known:
-            return validate.check_X(X, estimator_name=name, allow_empty=allow_empty, summed=summed)
+            source, X = validate.check_X(
+                X, estimator_name=name, allow_empty=allow_empty, summed=summed
+            )
+            # a tokenizer that came before the first fit is of this X
+            source.replaces_text = reset and "tokenizer_" in known and "t_" in known
+            return source, X
         names = validate.feature_names(X)
         expected = known.get("feature_names_in_")
         if names is not None or expected is not None:
@@ -149,8 +151,9 @@ class OnlineEstimator(Locked, BaseEstimator):
         names = validate.feature_names(X)
         self.n_features_in_ = source.n_features
         tokenizer = self.__dict__.get("tokenizer_")
-        is_refit = self.__dict__.pop("_is_refit", False)
-        if tokenizer is not None and (is_refit or tokenizer.n_features != source.n_features):
+        if tokenizer is not None and (
+            source.replaces_text or tokenizer.n_features != source.n_features
+        ):
             del self.tokenizer_  # these columns are not the ones it makes
             self.__dict__.pop("_input", None)
         if names is not None:

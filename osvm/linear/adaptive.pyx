@@ -512,10 +512,11 @@ cdef class AdaptiveLoop(Learner):
         """By the bounds of `fits`; a loss of unbounded slope can always fail."""
         cdef Bank *m = &self.bank
         cdef Py_ssize_t g
-        cdef double slope, e
+        cdef double slope, e, stake
         if self.judge.judged:
             heaviest *= MOST_COST
         slope = loss_slope(&m.loss) * sqrt(max(heaviest, 1.0))
+        stake = slope * sqrt(max(heaviest, 1.0)) if m.any_coin else 0.0
         if not slope < INFINITY:
             return False
         for g in range(m.n_groups):
@@ -527,6 +528,7 @@ cdef class AdaptiveLoop(Learner):
                     return False
             if not (slope * sqrt(largest_inflation()) * max(largest, 1.0)
                     < (1e17 if m.single else 1e140)
+                    and stake * max(largest, 1.0) < (1e30 if m.single else 1e145)
                     and e < (1e15 if m.single else 1e40)):
                 return False
         return True

@@ -194,10 +194,12 @@ cdef inline void bet_group(Bank *m, Group *group, Py_ssize_t first, double c,
 cdef inline bint fits(Bank *m, const Row *row, double largest, double c) noexcept nogil:
     """Whether the step can be made within the range of the weights' type."""
     cdef Py_ssize_t g
-    cdef double slope, size = 1e17 if m.single else 1e140
+    cdef double slope, stake, size = 1e17 if m.single else 1e140
     slope = largest_of(m.xi, m.K) * sqrt(c)
+    stake = slope * sqrt(c) if m.any_coin else 0.0
     for g in range(m.n_groups):
         if not (slope * sqrt(m.groups[g].inflation) * max(largest, 1.0) < size
+                and stake * max(largest, 1.0) < (1e30 if m.single else 1e145)
                 and slope * slope * max(c, 1.0) < 1e140
                 and rate_factor(m, &m.groups[g], m.t + 1.0) * max(c, 1.0)
                 < (1e15 if m.single else 1e40)):

@@ -436,6 +436,10 @@ cdef inline double bet(weight_t *cell, Py_ssize_t K, Py_ssize_t last, double g,
     reward = rest[2 * K] - g * w
     rest[0] = <weight_t> L
     rest[K] += <weight_t> size
+    if weight_t is float32_t:
+        reward = bounded_weight(reward, 1e35)
+    else:
+        reward = bounded_weight(reward, 1e150)
     rest[2 * K] = <weight_t> (reward if reward > 0.0 else 0.0)
     cell[K] = <weight_t> theta
     L = rest[0]

@@ -14,7 +14,8 @@ from osvm.linear.model cimport (
     DONE, STEP_TOO_LARGE, LinearModel, after_step, lift_columns, lift_vector,
 )
 from osvm.linear.step_guard cimport (
-    clamp_shrink, intercept_step, largest_of, row_largest, step_fits, weight_room,
+    clamp_shrink, coefficient_room, intercept_step, largest_of, row_largest, scale_after,
+    step_fits, weight_room,
 )
 from osvm.core.row cimport row_axpy
 from osvm._c.row_all cimport row_axpy_all
@@ -35,17 +36,21 @@ cdef inline void clear(void *array, Py_ssize_t n, int kind) noexcept nogil:
 cdef inline bint fits_batch(LinearModel *model, double bound) noexcept nogil:
     """Whether a gradient with entries up to `bound` can be summed, and a step made."""
     cdef double eta = step_next(&model.step, model.t + 1.0)
+    cdef double shrunk = clamp_shrink(1.0 - eta * model.options.reg)    # before the step
     cdef double limit
     cdef Py_ssize_t k
     if model.vec != NULL:
         limit = weight_room(model.vec.kind)
-        return bound < limit and step_fits(eta, bound, model.vec.scale, model.vec.avg_scale, limit)
+        return bound < limit and step_fits(
+            eta, bound, scale_after(model.vec.scale, shrunk, model.vec.low), model.vec.avg_scale,
+            limit)
     limit = weight_room(model.mat.kind)
     # Scales stay within [low, high], which is enough nearly always.
     if step_fits(eta, bound, model.mat.low, 1.0 + model.mat.avg_count * model.mat.high, limit):
         return bound < limit
     for k in range(model.n_out):
-        if not step_fits(eta, bound, model.mat.scale[k], model.mat.avg_scale[k], limit):
+        if not step_fits(eta, bound, scale_after(model.mat.scale[k], shrunk, model.mat.low),
+                         model.mat.avg_scale[k], limit):
             return False
     return bound < limit
 
@@ -185,6 +190,10 @@ cdef inline int take_into_batch(LinearModel *model, const Row *row, const double
     that would overflow it is refused before anything changes.
     """
     cdef double size = c * largest_of(xi, model.n_out)
+    cdef int kind = model.vec.kind if model.vec != NULL else model.mat.kind
+    # The coefficient is of the weights' type, however small the row's values are.
+    if not size * row.scale < coefficient_room(kind):
+        return STEP_TOO_LARGE
     if not fits_batch(model, model.batch_bound + size * largest):
         largest = row_largest(row)
         if not fits_batch(model, model.batch_bound + size * largest):

@@ -168,6 +168,7 @@ class ScaledRows:
         self.X, self.scaling, self.largest = X, scaling, largest
         self.n_rows, self.n_features = X.n_rows, X.n_features
         self.sparse, self.mean_count = X.sparse, X.mean_count
+        self.replaces_text = X.replaces_text
         if X.sparse and scaling.center is not None:  # whose columns all rows store
             moved = self.mean_count + np.count_nonzero(scaling.center)
             self.mean_count = min(moved, float(X.n_features))

@@ -88,12 +88,23 @@ cdef inline double weight_room(int kind) noexcept nogil:
     return 1e30 if kind == WEIGHT_F32 else 1e145
 
 
+cdef inline double scale_after(double scale, double factor, double low) noexcept nogil:
+    """The size of a scale once it was shrunk; below `low` it is folded, and is 1."""
+    cdef double size = fabs(scale * factor)
+    return size if size >= low else 1.0
+
+
+cdef inline double coefficient_room(int kind) noexcept nogil:
+    """How large the coefficient of a row may be, which is of the weights' type."""
+    return 1e37 if kind == WEIGHT_F32 else 1e290
+
+
 cdef inline double step_limit(int kind, double largest) noexcept nogil:
     """How far a step may move v along a row whose values are at most `largest`.
 
-    The step's coefficient is of the weights' type too, however small the values are.
+    The step's coefficient has its own bound, however small the values are.
     """
-    cdef double limit = weight_room(kind) / largest, most = 1e37 if kind == WEIGHT_F32 else 1e290
+    cdef double limit = weight_room(kind) / largest, most = coefficient_room(kind)
     return limit if limit < most else most
 
 

@@ -181,9 +181,9 @@ class LinearSVC(ClassifierMixin, CoefScores):
                 narrow_first=self.dual is False,
             )
             with self._lock.holding():
+                self._take(solver, codes, len(index))
                 self._set_features(X, source)
                 self._index, self.classes_ = index, index.classes
-                self._take(solver, codes)
                 self.t_ = n
             self._warn(solver)
             return self
@@ -225,21 +225,25 @@ class LinearSVC(ClassifierMixin, CoefScores):
         solver.alpha = np.maximum(alpha[0] if len(saved) == 1 else alpha, 0.0)
         solver.intercept = self.intercept_.astype(np.float64)
 
-    def _take(self, solver: DualSolver, codes: Array) -> None:
+    def _take(self, solver: DualSolver, codes: Array, n_classes: int) -> None:
         """Store what the solver has found, in scikit-learn's units."""
         scale = 1.0 / solver.reg
         single = solver.n_out == 1
-        self.coef_: Any = np.atleast_2d(solver.weights.array())
-        self.intercept_ = solver.intercept.copy()
+        coef = np.atleast_2d(solver.weights.array())
         gap, objective = solver.dual_gap_ * scale, solver.objective_ * scale
+        found = (coef, solver.intercept, gap, objective, solver.alpha)
+        if not all(values is None or np.isfinite(values).all() for values in found):
+            raise ValueError(
+                "the numbers overflow: scale the features, or make C or sample_weight smaller"
+            )
+        self.coef_: Any = coef
+        self.intercept_ = solver.intercept.copy()
         self.dual_gap_ = float(gap[0]) if single else gap
         self.objective_ = float(objective[0]) if single else objective
         self.n_iter_ = int(solver.n_epochs.max())
         self.__dict__.pop("dual_coef_", None)
         if solver.alpha is not None:
-            self.dual_coef_ = np.atleast_2d(solver.alpha) * split_outputs(
-                codes, len(self.classes_)
-            )
+            self.dual_coef_ = np.atleast_2d(solver.alpha) * split_outputs(codes, n_classes)
 
     def _warn(self, solver: DualSolver) -> None:
         if solver.converged.all():

@@ -31,7 +31,7 @@ Invariants
 """
 import numpy as np
 
-from libc.math cimport fabs, isfinite
+from libc.math cimport fabs, isfinite, sqrt
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc, realloc
 
@@ -40,13 +40,16 @@ from osvm._input.schema import meta_schema
 from osvm.linear.dual_steps cimport full_sq_norm
 from osvm.linear.model cimport DONE, META_NOT_FINITE, META_STEP_TOO_LARGE
 from osvm.linear.smd cimport MetaLearner
+from osvm.linear.step_guard cimport scale_after, weight_room
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm.linear.weights cimport ScaledMatrix, ScaledVector
 from osvm.core.rows cimport row_index
 from osvm.core.smat cimport smat_axpy, smat_dot, smat_shrink
 from osvm.core.step cimport step_smd_factor, step_clip
 from osvm.core.svec cimport svec_axpy, svec_dot, svec_shrink
-from osvm.core.typedefs cimport Row, SMat, SVec, float32_t, float64_t, weight_t
+from osvm.core.typedefs cimport (
+    WEIGHT_F32, WEIGHT_F64, Row, SMat, SVec, float32_t, float64_t, weight_t,
+)
 
 # The scale of u shrinks by `decay` with each example; it is folded below these bounds, which
 # are far below those of weights, so that folds are rare.
@@ -182,7 +185,7 @@ cdef class SVMDLearner(MetaLearner):
         cdef double *a = self.a
         cdef double *a_u = self.a + K
         cdef double reg = self.reg, decay = self.step.decay
-        cdef double gv, eta, dec, k_self, pi, sq_f, bend, z_new, r_new, largest = 0.0
+        cdef double gv, eta, dec, k_self, pi, sq_f, bend, z_new, r_new, room, largest = 0.0
         cdef double xi_f = 0.0, chi_f = 0.0, xi_xi = 0.0, xi_z_new = 0.0
         cdef bint any_xi = False, any_bend = False
         if K == 1:
@@ -218,8 +221,12 @@ cdef class SVMDLearner(MetaLearner):
             any_bend = any_bend or bend != 0.0
             if not fabs(a_u[k]) + fabs(a[k]) <= largest:
                 largest = fabs(a_u[k]) + fabs(a[k])
+        # No |x_j| is above ||x||; both are shrunk, or folded, before the step.
+        room = min(1.0, scale_after(self.scale[0], dec, self._low()),
+                   scale_after(self.scale_u[0], dec * decay, self._trace_low()))
+        room *= weight_room(WEIGHT_F32 if self.single else WEIGHT_F64)
         if not (largest * 100.0 < self.limit * min(fabs(self.scale[0]), fabs(self.scale_u[0]))
-                and isfinite(k_self)):
+                and largest * 100.0 * sqrt(k_self) < room and isfinite(k_self)):
             return META_STEP_TOO_LARGE
         pi = (dec * (dec * decay * self.pi - eta * (reg * self.sq_f + xi_f)           # (50)
                      - eta * decay * chi_f) - eta * xi_z_new)                         # (49)
@@ -309,6 +316,9 @@ cdef class SVMDLearner(MetaLearner):
             self._fold_scale(<float32_t *> self.u, scale)
         else:
             self._fold_scale(<float64_t *> self.u, scale)
+
+    cdef double _low(self) noexcept nogil:
+        return self.mat.low if self.vec == NULL else self.vec.low
 
     cdef double _trace_low(self) noexcept nogil:
         return TRACE_LOW_F32 if self.single else TRACE_LOW_F64

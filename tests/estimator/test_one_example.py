@@ -257,6 +257,26 @@ def test_a_kernel_model_of_text_takes_names_for_its_words():
     assert model.score_one(x) == pytest.approx(model.decision_function(["film good good"])[0])
 
 
+def test_a_refused_fit_leaves_a_model_of_text_its_words():
+    """The next call that learnt took the rows for those of another text, and lost the words."""
+    tokenizer = HashingTokenizer(bits=6)
+    rows = tokenizer.fit_transform(["good good film", "bad film", "good play", "bad play"] * 5)
+    y = [("pos",), ("neg",)] * 10
+    models = []
+    for refused in (False, True):
+        model = osvm.MultilabelClassifier(random_state=0)
+        model.tokenizer_ = tokenizer
+        model.fit(rows, y)
+        if refused:
+            with pytest.raises(ValueError, match="20 rows"):
+                model.fit(rows, y[:-1])
+        models.append(model.partial_fit(rows[:1], y[:1]))
+    assert models[1].tokenizer_ is tokenizer
+    assert models[0].to_bytes() == models[1].to_bytes()
+    model.fit(rows, y)  # of columns that nobody knows to be the words'
+    assert "tokenizer_" not in model.__dict__
+
+
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_river_evaluates_kernel_models(kind):
     evaluate = pytest.importorskip("river.evaluate")

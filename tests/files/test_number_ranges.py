@@ -107,6 +107,22 @@ def test_numbers_of_any_size_are_learnt_or_refused(kind):
         walk(kind, sum(kind.encode()))
 
 
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        *((kind, 23) for kind in KINDS if "batch_size='full'" in kind),
+        ("LinearClassifier(schedule='smd', loss='softmax') multi", 19),
+        ("LinearClassifier(schedule='coin_betting', probability=True) multi", 37),
+        ("LinearSVC() binary", 9),
+        ("LinearSVC() binary", 21),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_walks_that_ended_in_models_that_no_file_takes(kind, seed):
+    with np.errstate(all="ignore"):
+        walk(kind, seed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore")
@@ -247,3 +263,61 @@ def test_a_label_that_comes_with_rows_of_another_dtype_is_saved(schedule):
     again = osvm.from_bytes(model.to_bytes())
     assert again.to_bytes() == model.to_bytes()
     assert np.array_equal(again.decision_function(X), model.decision_function(X))
+
+
+@pytest.mark.parametrize("n_out", [1, 3])
+def test_a_mini_batch_refuses_a_coefficient_that_float32_cannot_hold(n_out):
+    """Infinite in float32, it made the gradient of a row of zeros NaN."""
+    rows, y = (1e-30 * X).astype(np.float32), CLASSES if n_out == 3 else CLASSES > 0
+    model = osvm.LinearClassifier(batch_size=7, reg=1e-3, schedule="bottou")
+    with pytest.raises(FloatingPointError, match="row 0"):
+        model.partial_fit(rows, y, sample_weight=np.full(200, 1e50))
+    assert state(model) is None
+    model.partial_fit(rows, y)
+    assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_batch_that_shrinks_the_weights_first_keeps_their_bound(dtype, classes):
+    """The bound was that of the scale before the step, which may be a billion times smaller."""
+    size, weight = (1e15, 1e14) if dtype == np.float32 else (1e94, 1e50)
+    model = osvm.LinearClassifier(
+        batch_size=2, reg=1.0, schedule="constant", eta0=1.0 - 1e-8, fit_intercept=False
+    )
+    y = CLASSES[:2] % classes
+    try:
+        model.partial_fit((size * X[:2]).astype(dtype), y, sample_weight=np.full(2, weight))
+    except FloatingPointError:
+        assert state(model) is None
+    else:
+        assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+def test_coin_betting_refuses_gradients_out_of_range():
+    """Bounds were those of the root of a weight, which adaptive steps go by, and no bet does."""
+    for y in (CLASSES, CLASSES > 0):
+        model = osvm.LinearClassifier(schedule="coin_betting")
+        with pytest.raises(FloatingPointError, match="row 0"):
+            model.partial_fit(1e100 * X, y, sample_weight=np.full(200, 1e50))
+        assert state(model) is None
+
+
+def test_the_reward_of_a_bet_keeps_its_bound():
+    """Large weights that cancel in the score made rewards that no file may hold."""
+    model = osvm.LinearClassifier("hinge", schedule="coin_betting", fit_intercept=False)
+    model.partial_fit([[1e-100, 0], [0, 1e-100]] * 400, [1] * 800, classes=[0, 1])
+    model.partial_fit([[1e80, -1e80]], [1])
+    assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+def test_linear_svc_refuses_a_solution_that_is_not_finite():
+    """An offset of NaN was stored; a refused `fit` keeps the solution of before."""
+    rows, y = rows_of("LinearSVC() binary"), Y["binary"]
+    rows = rows.toarray() if sp.issparse(rows) else rows.copy()
+    model = osvm.LinearSVC(random_state=3).fit(rows, y)
+    before = model.to_bytes()
+    rows[59] *= 1e307
+    with pytest.raises(ValueError, match="overflow"):
+        model.fit(rows, y, sample_weight=np.full(60, 1e50))
+    assert model.to_bytes() == before
