@@ -446,9 +446,10 @@ class LabelRuns:
 
     A stream that begins with a thousand rows of one label, from which nothing can be learnt, is
     warned of too, once; every row is looked at until another label comes.
-    Pairs of neighbors are counted: all of the first 4,096 rows, which may be all there are; then
-    one in 128 rows and at least one a block, after 16 blocks in every eighth, so that it costs
-    next to nothing.  Who learns single rows counts pairs now and then (`osvm.linear.one_row`).
+    Pairs of neighbors are counted: all of the first 4,096 rows, which may be all there are, or of
+    every fourth block if blocks are small; then one in 128 rows and at least one a block, after
+    16 blocks in every eighth, so that it costs next to nothing.  Who learns single rows counts
+    pairs now and then (`osvm.linear.one_row`).
 
     Examples
     --------
@@ -485,7 +486,8 @@ class LabelRuns:
             return
         self.blocks += 1
         is_early = self.rows < CLOSELY
-        if self.blocks > 16 and self.blocks % 8 and not is_early:
+        every = 8 if not is_early else 4 if len(codes) < 32 else 1
+        if self.blocks > 16 and self.blocks % every:
             return
         self.rows += len(codes)
         if not is_early or len(codes) < 64:
