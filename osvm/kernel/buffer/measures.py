@@ -32,6 +32,7 @@ OUT_OF_RANGE = (
 LOST = 0.1  # rounding of gamma times a squared distance
 RARE = 0.2  # share of the other classes below which one class is a fair answer to all rows
 SCORED = 256  # rows that tell whether a fit has learnt anything,
+FEW = 64  # whose errors on the way tell nothing
 CLEARLY, AT_ALL = 0.95, 0.999  # where errors on the way are not below so many times the constant's
 
 
@@ -196,7 +197,9 @@ def warn_if_constant(state: Any, batch: Batch, on_the_way: float) -> None:
     they settle it.
     """
     n = batch.source.n_rows
-    if batch.task == "novelty" or on_the_way < CLEARLY * _constant_error(batch):
+    if batch.task == "novelty":
+        return
+    if n > FEW and on_the_way < CLEARLY * _constant_error(batch):
         return
     some = batch.take(sample_rows(n, SCORED))
     weights = np.ones(some.source.n_rows) if some.weights is None else some.weights
