@@ -13,6 +13,7 @@ Invariants
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import scipy.sparse as sp
 
 from osvm import losses, schedules
 from osvm._input.types import Array
+from osvm.exceptions import ConvergenceWarning
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import BufferMachine
 from osvm.kernel.buffer.measures import sample_rows
@@ -53,6 +55,16 @@ def plane_kernel(kernel: Kernel, X: Any, constant: bool) -> Polynomial:
 
 def is_plane(kernel: Kernel) -> bool:
     return isinstance(kernel, Polynomial) and kernel.degree == 1
+
+
+def warn_grown_plane() -> None:
+    """Warn of new labels for a plane that `fit` has taken: no more than planes will tell them."""
+    warnings.warn(
+        "fit has taken a plane (see kernel_), and new labels come: planes learn them worse than a "
+        "Gaussian would; fit again with these labels, or fit with gamma='scale' before a stream",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
 
 
 def learn_plane(

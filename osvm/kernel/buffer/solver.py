@@ -52,7 +52,13 @@ from osvm.kernel.buffer.plan import (
     find_budget,
     resolve_plan,
 )
-from osvm.kernel.buffer.plane import can_be_plane, is_plane, learn_plane, plane_kernel
+from osvm.kernel.buffer.plane import (
+    can_be_plane,
+    is_plane,
+    learn_plane,
+    plane_kernel,
+    warn_grown_plane,
+)
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernels import Kernel
 from osvm.kernels import from_config as kernel_from_config
@@ -332,6 +338,8 @@ class BufferSolver:
             _check_unchanged(model, plan, machine)
             outputs = count_outputs(plan, batch)
             if outputs != machine.n_outputs:
+                if is_plane(machine.kernel) and model._kernel_part().name == "rbf":
+                    warn_grown_plane()
                 machine = copy_machine(machine)
                 _grow(machine.state, outputs, plan)
             elif not _same(machine.state.label_kernel, plan.label_kernel):
