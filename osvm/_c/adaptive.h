@@ -6,7 +6,9 @@
  *                         root, then TINY or 0, then 0 or 1 for one that takes no step; sums has
  *                         OSVM_LANES rows, whose totals are those of osvm_rates, to the bit
  * osvm_move_f32, _f64     v += c r x for K columns, with so many windows of their averages
- * osvm_scores_f32, _f64   f[k] = the sum of x[i] v[at[i] + k]
+ * osvm_scores_f32, _f64   f[k] = the sum of x[i] v[at[i] + k]; up to 24 columns in one go, since
+ *                         each sum waits for its additions; the last tile of columns may overlap
+ *                         the one before it
  */
 #ifndef OSVM_ADAPTIVE_H
 #define OSVM_ADAPTIVE_H
@@ -94,40 +96,71 @@
                   (const REAL *restrict x, const int64_t *restrict at, ptrdiff_t n, REAL *v,      \
                    ptrdiff_t K, ptrdiff_t stride, const REAL *restrict c,                         \
                    const REAL *restrict still, int windows, REAL s0, REAL s1),                    \
-                  (x, at, n, v, K, stride, c, still, windows, s0, s1))                            \
+                  (x, at, n, v, K, stride, c, still, windows, s0, s1))
+
+OSVM_ADAPTIVE(f32, float, sqrtf, 1e-36f)
+OSVM_ADAPTIVE(f64, double, sqrt, 1e-280)
+
+/* f[k] = the sum of x[i] v[at[i] + k] for up to three tiles of columns, each in a register: those
+ * at 0, at its width, and at `last`, which may overlap the one before it. */
+#if OSVM_VECTORS
+#define OSVM_TILES(NAME, REAL, TILE)                                                              \
+    OSVM_FORCE_INLINE void osvm_##NAME(const REAL *restrict x, const int64_t *restrict at,        \
+                                       ptrdiff_t n, const REAL *restrict v, ptrdiff_t last,       \
+                                       const int tiles, REAL *restrict f) {                       \
+        const ptrdiff_t width = sizeof(TILE) / sizeof(REAL);                                      \
+        TILE a = {0}, b = {0}, c = {0};                                                           \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                       \
+            const REAL *place = v + at[i];                                                        \
+            const REAL y = x[i];                                                                  \
+            if (tiles > 1) a += y * OSVM_READ(TILE, place);                                       \
+            if (tiles > 2) b += y * OSVM_READ(TILE, place + width);                               \
+            c += y * OSVM_READ(TILE, place + last);                                               \
+        }                                                                                         \
+        if (tiles > 1) OSVM_AT(TILE, f) = a;                                                      \
+        if (tiles > 2) OSVM_AT(TILE, f + width) = b;                                              \
+        OSVM_AT(TILE, f + last) = c;                                                              \
+    }
+OSVM_TILES(wide_f32, float, osvm_f32x8)
+OSVM_TILES(half_f32, float, osvm_f32x4)
+OSVM_TILES(pair_f32, float, osvm_f32x2)
+OSVM_TILES(one_f32, float, float)
+OSVM_TILES(wide_f64, double, osvm_f64x4)
+OSVM_TILES(half_f64, double, osvm_f64x2)
+OSVM_TILES(pair_f64, double, osvm_f64x2)
+OSVM_TILES(one_f64, double, double)
+enum { OSVM_WIDE_f32 = 8, OSVM_WIDE_f64 = 4 };
+
+#define OSVM_SCORES(NAME, REAL)                                                                   \
     OSVM_FORCE_INLINE void osvm_loop_scores_##NAME(const REAL *restrict x,                        \
                                                    const int64_t *restrict at, ptrdiff_t n,       \
                                                    const REAL *restrict v, ptrdiff_t K,           \
                                                    REAL *restrict f) {                            \
-        ptrdiff_t k = 0;                                                                          \
-        for (; k + 2 * OSVM_LANES <= K; k += 2 * OSVM_LANES) {                                    \
-            REAL sum[2 * OSVM_LANES] = {0};                                                       \
-            for (ptrdiff_t i = 0; i < n; i++) {                                                   \
-                const REAL *restrict place = v + at[i] + k;                                       \
-                const REAL y = x[i];                                                              \
-                for (int m = 0; m < 2 * OSVM_LANES; m++) sum[m] += y * place[m];                  \
-            }                                                                                     \
-            for (int m = 0; m < 2 * OSVM_LANES; m++) f[k + m] = sum[m];                           \
-        }                                                                                         \
-        for (; k + 4 <= K; k += 4) {                                                              \
-            REAL sum[4] = {0};                                                                    \
-            for (ptrdiff_t i = 0; i < n; i++) {                                                   \
-                const REAL *restrict place = v + at[i] + k;                                       \
-                const REAL y = x[i];                                                              \
-                for (int m = 0; m < 4; m++) sum[m] += y * place[m];                               \
-            }                                                                                     \
-            for (int m = 0; m < 4; m++) f[k + m] = sum[m];                                        \
-        }                                                                                         \
-        for (; k + 2 <= K; k += 2) {                                                              \
-            REAL sum = 0, other = 0;                                                              \
-            for (ptrdiff_t i = 0; i < n; i++) {                                                   \
-                sum += x[i] * v[at[i] + k];                                                       \
-                other += x[i] * v[at[i] + k + 1];                                                 \
-            }                                                                                     \
-            f[k] = sum;                                                                           \
-            f[k + 1] = other;                                                                     \
-        }                                                                                         \
-        for (; k < K; k++) {                                                                      \
+        const ptrdiff_t wide = OSVM_WIDE_##NAME;                                                  \
+        for (; K > 3 * wide; K -= 3 * wide, v += 3 * wide, f += 3 * wide)                         \
+            osvm_wide_##NAME(x, at, n, v, 2 * wide, 3, f);                                        \
+        if (K > 2 * wide)                                                                         \
+            osvm_wide_##NAME(x, at, n, v, K - wide, 3, f);                                        \
+        else if (K > wide)                                                                        \
+            osvm_wide_##NAME(x, at, n, v, K - wide, 2, f);                                        \
+        else if (2 * K >= wide)                                                                   \
+            osvm_half_##NAME(x, at, n, v, K - wide / 2, 2, f);                                    \
+        else if (K >= 2)                                                                          \
+            osvm_pair_##NAME(x, at, n, v, K - 2, 2, f);                                           \
+        else                                                                                      \
+            osvm_one_##NAME(x, at, n, v, 0, 1, f);                                                \
+    }                                                                                             \
+    OSVM_DISPATCH(scores_##NAME,                                                                  \
+                  (const REAL *restrict x, const int64_t *restrict at, ptrdiff_t n,               \
+                   const REAL *restrict v, ptrdiff_t K, REAL *restrict f),                        \
+                  (x, at, n, v, K, f))
+#else
+#define OSVM_SCORES(NAME, REAL)                                                                   \
+    OSVM_FORCE_INLINE void osvm_loop_scores_##NAME(const REAL *restrict x,                        \
+                                                   const int64_t *restrict at, ptrdiff_t n,       \
+                                                   const REAL *restrict v, ptrdiff_t K,           \
+                                                   REAL *restrict f) {                            \
+        for (ptrdiff_t k = 0; k < K; k++) {                                                       \
             REAL sum = 0;                                                                         \
             for (ptrdiff_t i = 0; i < n; i++) sum += x[i] * v[at[i] + k];                         \
             f[k] = sum;                                                                           \
@@ -137,8 +170,9 @@
                   (const REAL *restrict x, const int64_t *restrict at, ptrdiff_t n,               \
                    const REAL *restrict v, ptrdiff_t K, REAL *restrict f),                        \
                   (x, at, n, v, K, f))
+#endif
 
-OSVM_ADAPTIVE(f32, float, sqrtf, 1e-36f)
-OSVM_ADAPTIVE(f64, double, sqrt, 1e-280)
+OSVM_SCORES(f32, float)
+OSVM_SCORES(f64, double)
 
 #endif
