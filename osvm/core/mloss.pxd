@@ -114,7 +114,7 @@ cdef inline double mloss_hinge_against(Py_ssize_t n, const double *f, double mar
 cdef inline double mloss_value_xi(const Loss *loss, Py_ssize_t K, Py_ssize_t label,
                                   const double *f, double margin,
                                   double *xi) noexcept nogil:
-    """Value, and the K numbers xi.  A scalar loss works one-vs-rest; a label of -1 is none of K."""
+    """Value, and the K numbers xi.  A scalar loss works one-vs-rest, where -1 is no label of K."""
     cdef Py_ssize_t k
     cdef double total = 0.0
     if loss.kind == LOSS_MULTICLASS_HINGE:

@@ -9,7 +9,8 @@ each other.  Errors are counted afterwards, as they take the scores of all colum
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ class ColumnShares:
             for start in range(0, len(order), CHUNK):
                 rows = order[start : start + CHUNK]
                 records = [{"rank": rank[: len(rows)]} for rank in ranks]
-                team.each(lambda k, x=rows, to=records: learn(self.parts[k], x, to[k]))
+                team.each(partial(_learn, learn, list(zip(self.parts, repeat(rows), records))))
                 learner.count_ranks(ranks, self.edges, labels, rows, weight)
             team.each(self._end)
         scalars, arrays = self.parts[0].numbers()
@@ -85,6 +86,10 @@ class ColumnShares:
         columns[..., self.shares[k]] = own
         if k == 0:
             sizes[:] = own_sizes
+
+
+def _learn(learn: Learn, tasks: list[tuple[Any, Array, dict[str, Array]]], k: int) -> None:
+    learn(*tasks[k])
 
 
 def _cells(learner: AdaptiveLearner) -> tuple[Array, Array]:
