@@ -119,7 +119,7 @@ def merge(models: Sequence[Any], base: Any = None, weights: Any = "rows") -> Any
         state = _merge_linear(merged, models, base, shares)
     merged._set_state(*state)
     if isinstance(merged, KernelEstimator):
-        merged._machine.state.refresh()
+        merged._machine.refresh()
     if any("tokenizer_" in model.__dict__ for model in models):
         merged.tokenizer_ = _merged_tokenizer(models, base)
     return merged

@@ -49,8 +49,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         Where the plane of :class:`osvm.LinearClassifier` makes fewer errors there than the best
         of these, `fit` takes that plane, of all rows, unless `reg`, `C`, `nu`, `eta0`,
         `schedule`, `average`, `record`, `label_kernel` or another loss is asked for.  `kernel_`,
-        `gamma_` and `reg_` tell what was taken.  `partial_fit` after a plane learns planes,
-        whatever comes: give "scale" to `fit` where a stream goes on that may bend.
+        `gamma_` and `reg_` tell what was taken.  `partial_fit` goes on from it, and a Gaussian,
+        "scale", learns beside: it takes over for good once it has made fewer errors, on rows
+        that neither had learnt, by more than chance.
     degree : int, default 3
     coef0 : float, default 0.0
     budget : int or None, default 512
@@ -117,11 +118,11 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     kernel_ : Kernel
         Of the expansion.  For a plane :class:`osvm.kernels.Polynomial` of degree 1, with a
         support vector for each output and, but for `fit_intercept` True or False, one for its
-        offset.
+        offset; a stream may change it, to :class:`osvm.kernels.RBF`.
     gamma_ : float
         Of the kernel, where it has one; of a plane, 1 over the rows' mean square norm.
     reg_ : float
-        After a plane 0.01, for `partial_fit` to go on with.
+        After a plane 0.001, for `partial_fit` to go on with.
     n_support_ : int
     t_ : int
         Examples seen.

@@ -29,8 +29,8 @@ class KernelRegressor(RegressorMixin, KernelEstimator):
         errors on others, with `reg` 3e-4 and `eta0` 0.3 unless `reg` or `C` is given.  Where the
         plane of :class:`osvm.LinearRegressor` errs less than the best of these, `fit` takes that
         plane, unless `reg`, `C`, `eta0`, `schedule`, `record` or another loss is asked for.
-        `kernel_`, `gamma_` and `reg_` tell what was taken.  `partial_fit` after a plane learns
-        planes, whatever comes: give "scale" to `fit` where a stream goes on that may bend.
+        `kernel_`, `gamma_` and `reg_` tell what was taken.  `partial_fit` goes on
+        from it until the Gaussian "scale", which learns beside, errs less.
     reg, C, kernel, degree, coef0, budget, eviction, schedule, eta0, epochs, shuffle, \
 random_state, warm_start, verbose, record
         As for :class:`KernelClassifier`.

@@ -226,22 +226,3 @@ def test_the_plane_must_err_less_than_the_best_gaussian():
         found = {choice.PLANE: errors}
         best = choice.choose(settings, lambda s, found=found: found.get(s, few), choice.PLANE)
         assert best == chosen
-
-
-def test_a_plane_that_gets_a_new_label_says_so():
-    """84 % where Gaussians have 93, without a word."""
-    X, y = make_plane(300)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        model = osvm.KernelClassifier(random_state=0).fit(X, y)
-        assert plane.is_plane(model.kernel_)
-        model.partial_fit(X[:50], y[:50])
-        bent = osvm.KernelClassifier(gamma="scale", random_state=0).fit(X, y)
-        bent.partial_fit(X[:50], np.full(50, 7))
-        chosen = osvm.KernelClassifier(kernel="poly", degree=1, random_state=0).fit(X, y)
-        chosen.partial_fit(X[:50], np.full(50, 7))
-    with pytest.warns(ConvergenceWarning, match="fit has taken a plane"):
-        model.partial_fit(X[:50], np.full(50, 7))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        model.partial_fit(X[:50], np.full(50, 7))

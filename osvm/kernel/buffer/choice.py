@@ -34,7 +34,7 @@ from osvm.kernel.buffer.measures import find_offsets, predict_codes
 Setting = tuple[float, float | None]
 # gamma in units of "scale", and reg (None: its default)
 USUAL: Setting = (1.0, None)
-PLANE: Setting = (0.0, 1e-2)  # what a Gaussian becomes with gamma 0; reg is for a stream after it
+PLANE: Setting = (0.0, 1e-3)  # what a Gaussian becomes with gamma 0; reg is for a stream after it
 SETTINGS: dict[str, tuple[Setting, ...]] = {
     "classify": (USUAL, (4.0, None), (0.25, 1e-3)),
     "regress": ((1.0, 3e-4), (0.25, 3e-4), (0.0625, 3e-4), (0.015625, 3e-4), (4.0, 3e-4)),

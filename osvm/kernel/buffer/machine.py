@@ -13,6 +13,7 @@ from osvm._input.types import Array
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernels import Kernel
 
+GAUSSIAN = "gaussian_"  # before the names of its arrays
 _HISTORY = ("eta", "loss", "error", "epsilon", "prediction")
 
 
@@ -35,9 +36,12 @@ class BufferMachine:
         self._chunks: dict[str, Array] | None = None
         self._recorded = 0
         if record:
-            self._chunks = {name: np.empty(0) for name in _HISTORY}
-            self._chunks["support"] = np.empty(0, np.intp)
+            self.record()
         self.unit = 1.0  # spread of the targets of `fit`
+        # beside a plane that `fit` has taken: who answers once it errs less, and by how much it
+        # does so far (`plane.follow_lead`)
+        self.gaussian: BufferMachine | None = None
+        self.lead = (0.0, 0.0)
         self._plan: Any = None  # resolved parameters, and the parameters
 
     # what estimators read
@@ -76,6 +80,10 @@ class BufferMachine:
         """Numbers of the support vectors among the rows learnt; -1 for merged ones."""
         return self.state.ids()
 
+    def refresh(self) -> None:
+        for machine in filter(None, (self, self.gaussian)):
+            machine.state.refresh()
+
     def alpha(self) -> Array:
         return self.state.beta() if self.state.average else self.state.alpha()
 
@@ -83,6 +91,13 @@ class BufferMachine:
         if self._chunks is None:
             raise AttributeError("history_ is kept with record=True only")
         return {name: array[: self._recorded] for name, array in self._chunks.items()}
+
+    def record(self, wanted: bool = True) -> None:
+        """Keep a history from here on, or none."""
+        self._recorded, self._chunks = 0, None
+        if wanted:
+            self._chunks = {name: np.empty(0) for name in _HISTORY}
+            self._chunks["support"] = np.empty(0, np.intp)
 
     def room_to_record(self, n: int) -> dict[str, Array] | None:
         """Arrays with room for n more entries."""
@@ -112,13 +127,17 @@ class BufferMachine:
                 arrays[f"history_{name}"] = array.copy()
         return scalars, arrays
 
-    def get_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """For model files: refuses a kernel that no file can hold."""
+    def get_state(self, beside: bool = True) -> tuple[dict[str, Any], dict[str, Array]]:
+        """For model files, with a Gaussian `beside`: refuses a kernel that no file can hold."""
         scalars, arrays = self._state()
         scalars["kernel"] = self.kernel.config()
         scalars["label_kernel"] = self.state.label_kernel is not None
         if self.state.label_kernel is not None:
             arrays["label_kernel"] = self.state.label_kernel.copy()
+        if beside and self.gaussian is not None:
+            scalars["lead"], scalars["lead_squares"] = self.lead
+            scalars["gaussian"], own = self.gaussian.get_state()
+            arrays |= {GAUSSIAN + name: array for name, array in own.items()}
         return scalars, arrays
 
     def __getstate__(self) -> dict[str, Any]:
@@ -129,11 +148,15 @@ class BufferMachine:
             "kernel": self.kernel,
             "n_features": self.n_features,
             "label_kernel": self.state.label_kernel,
+            "gaussian": None if self.gaussian is None else copy_machine(self.gaussian),
+            "lead": self.lead,
         }
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
-        made = restore_machine(**saved)
-        self.__dict__.update(made.__dict__)
+        saved = dict(saved)
+        beside, lead = saved.pop("gaussian", None), saved.pop("lead", (0.0, 0.0))
+        self.__dict__.update(restore_machine(**saved).__dict__)
+        self.gaussian, self.lead = beside, lead
 
 
 _FIELDS = {
@@ -210,7 +233,12 @@ class Backup:
     def __init__(self, machine: BufferMachine) -> None:
         self.saved = machine.state.get_state()
         self.recorded = machine._recorded
+        self.gaussian, self.lead = machine.gaussian, machine.lead
+        self.beside = None if self.gaussian is None else Backup(self.gaussian)
 
     def restore(self, machine: BufferMachine) -> None:
         machine.state.roll_back(*self.saved)
         machine._recorded = self.recorded
+        machine.gaussian, machine.lead = self.gaussian, self.lead
+        if self.gaussian is not None and self.beside is not None:
+            self.beside.restore(self.gaussian)

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from osvm._input.types import Array, State
-from osvm.kernel.buffer.machine import BufferMachine
+from osvm.kernel.buffer.machine import GAUSSIAN, BufferMachine
 from osvm.kernel.buffer.schema import CUT_SIZE, TARGETS_SIZE
 
 SIDE = 9  # of the numbers that two classes follow (cut.pxd)
@@ -55,11 +55,34 @@ def merge_machines(
     transfers : list of (K_i, K) arrays
         From the outputs of each machine to those of the merged one.
     """
+    kinds = {machine.kernel.name for machine in machines}
+    if len(kinds) > 1:  # a Gaussian has taken over in some parts: all have one
+        machines = [machine.gaussian or machine for machine in machines]
+    scalars, arrays = _merged(machines, shares, base, transfers)
+    if any(machine.gaussian is None for machine in machines):
+        return scalars, arrays
+    start = (0.0, 0.0) if base is None else base.lead
+    leads = np.array([machine.lead for machine in machines]) - start
+    lead = np.maximum(0.0, start + leads.sum(axis=0)).tolist()
+    scalars["lead"], scalars["lead_squares"] = lead
+    gaussians = [machine.gaussian for machine in machines if machine.gaussian is not None]
+    beside = None if base is None else base.gaussian
+    scalars["gaussian"], own = _merged(gaussians, shares, beside, transfers)
+    return scalars, arrays | {GAUSSIAN + name: array for name, array in own.items()}
+
+
+def _merged(
+    machines: list[BufferMachine],
+    shares: Array,
+    base: BufferMachine | None,
+    transfers: list[Array],
+) -> State:
+    """Of machines of one kernel; a Gaussian beside a plane is left out."""
     first = machines[0]
     for number, machine in enumerate(machines):
         _check_alike(first, machine, number)
     rule = first.state.eviction
-    states = [machine.get_state() for machine in machines]
+    states = [machine.get_state(beside=False) for machine in machines]
     rows, alpha, beta, extra = _concatenated(machines, states, shares, transfers)
     order = np.arange(len(alpha))
     budget, n = first.state.budget, len(alpha)
@@ -71,7 +94,7 @@ def merge_machines(
             alpha, beta = _projected(first.kernel, rows, order, extra["k_self"], alpha, beta)
     rows, alpha, beta = rows[order], alpha[order], beta[order]
     scalars, arrays = states[0]
-    start = base.get_state()[0] if base is not None else dict.fromkeys(_SUMS, 0.0)
+    start = base.get_state(beside=False)[0] if base is not None else dict.fromkeys(_SUMS, 0.0)
     for name in _SUMS:
         scalars[name] = start[name] + sum(state[0][name] - start[name] for state in states)
     for name in _MEANS:

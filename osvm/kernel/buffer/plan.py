@@ -50,6 +50,7 @@ class Plan:
     slope: float  # of the loss at most, 0 where it has the targets' unit
     curved: bool  # small errors have less slope
     label_kernel: Array | None = None
+    is_plane: bool = False  # that `fit` has taken
 
     def reads_offset(self, budget: int, n_rows: int) -> bool:
         """Whether off the rows of `fit`, which must not be fitted closely.

@@ -8,12 +8,14 @@ term for each output, of the kernel gamma x.z, a polynomial of degree 1.
 Invariants
 - scores are those of the linear learner, to rounding: rows are kept in float64;
 - the linear learner's own state is not kept, and it warns of nothing;
-- a class that the rows learnt lack has the score -1.
+- a class that the rows learnt lack has the score -1;
+- a stream that goes on learns the plane without loss, whatever the budget (`make_room`);
+- a stream that goes on from a plane may bend: a Gaussian of the trial learns beside the plane, and
+  is the machine once it errs less.
 """
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -21,11 +23,14 @@ import scipy.sparse as sp
 
 from osvm import losses, schedules
 from osvm._input.types import Array
-from osvm.exceptions import ConvergenceWarning
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer.machine import BufferMachine
 from osvm.kernel.buffer.measures import sample_rows
+from osvm.kernel.buffer.plan import Plan
 from osvm.kernels import Kernel, Polynomial
+
+LARGEST_GAP = 1e6  # between two errors
+AHEAD = 4.0  # standard deviations
 
 
 def can_be_plane(model: Any, loss: Any, n_outputs: int, budget: int) -> bool:
@@ -57,14 +62,37 @@ def is_plane(kernel: Kernel) -> bool:
     return isinstance(kernel, Polynomial) and kernel.degree == 1
 
 
-def warn_grown_plane() -> None:
-    """Warn of new labels for a plane that `fit` has taken: no more than planes will tell them."""
-    warnings.warn(
-        "fit has taken a plane (see kernel_), and new labels come: planes learn them worse than a "
-        "Gaussian would; fit again with these labels, or fit with gamma='scale' before a stream",
-        ConvergenceWarning,
-        stacklevel=2,
-    )
+def told_errors(answers: Array, batch: Batch, unit: float) -> Array:
+    """Of what a machine has said of rows before it learnt them."""
+    if batch.targets is not None:
+        errors = np.abs(answers - batch.targets) / unit
+    else:
+        errors = (answers != batch.labels).astype(np.float64)
+    return errors if batch.weights is None else errors * batch.weights
+
+
+def follow_lead(
+    lead: tuple[float, float], plane: Array, gaussian: Array
+) -> tuple[tuple[float, float], bool]:
+    """How far a Gaussian is ahead, row after row of a stream, and whether that was never chance.
+
+    `plane` and `gaussian` are the errors on rows that neither had learnt.  What the Gaussian has
+    saved since it was last behind (Page's cumulative sum), and the squares of these numbers; it
+    is ahead by more than chance from four standard deviations on, were neither better.
+    """
+    gaps = np.clip(plane - gaussian, -LARGEST_GAP, LARGEST_GAP)
+    total, squares = lead[0] + np.cumsum(gaps), lead[1] + np.cumsum(np.square(gaps))
+    lowest = np.minimum(np.minimum.accumulate(total), 0.0)
+    squares -= np.maximum.accumulate(np.where(total <= lowest, squares, 0.0))
+    total -= lowest
+    is_ahead = bool((np.square(total) > AHEAD**2 * squares).any())
+    return (float(total[-1]), float(max(0.0, squares[-1]))), is_ahead
+
+
+def plane_options(plan: Plan, verbose: bool | int = False) -> dict[str, Any]:
+    """Options of the linear learner; the seed of trials is 0."""
+    # an offset is learnt unless there is to be none
+    return {"random_state": 0, "fit_intercept": plan.offset or plan.set_offset, "verbose": verbose}
 
 
 def learn_plane(
@@ -100,23 +128,55 @@ def _weights(plane: Any, n_outputs: int) -> tuple[Array, Array]:
     return full, offsets
 
 
+def make_room(machine: BufferMachine) -> bool:
+    """Write a plane whose buffer is full, and its running mean, with a row for each output.
+
+    Eviction would lose what a row has told; weights hold it all.  False: there is no room even so.
+    """
+    state, kernel = machine.state, machine.kernel
+    n_functions = 1 + state.average
+    if not 0 <= n_functions * state.n_outputs + 1 < state.budget:
+        return False
+    rows, coefficients = state.support_vectors(), [state.alpha(), state.beta()][:n_functions]
+    gamma, coef0 = kernel.gamma, kernel.coef0  # type: ignore[attr-defined]
+    _set_terms(
+        state, kernel, [(gamma * (rows.T @ a).T, coef0 * a.sum(axis=0)) for a in coefficients]
+    )
+    return True
+
+
 def _fill(state: Any, kernel: Any, coef: Array, intercept: Array) -> None:
-    """Make rows of weights, at most 1 in size, and one of zeros the terms of a new state."""
-    size = np.abs(coef).max(axis=1, initial=0.0)
-    size[size == 0.0] = 1.0
-    rows: Any = coef / size[:, None]
-    alpha = np.diag(size / kernel.gamma)
-    if kernel.coef0:
-        rows = np.vstack([rows, np.zeros_like(rows[:1])])
-        alpha = np.vstack([alpha, intercept / kernel.coef0 - alpha.sum(axis=0)])
-        intercept = np.zeros(len(intercept))
-    n, sq = len(rows), np.einsum("ij,ij->i", rows, rows)
+    """Make weights and offsets the terms of a new state."""
+    _set_terms(state, kernel, [(coef, intercept)])
+    if not kernel.coef0:
+        state.intercept[:] = intercept
+
+
+def _set_terms(state: Any, kernel: Any, functions: list[tuple[Array, Array]]) -> None:
+    """Make f, and its mean while averaging, sums over rows of weights, at most 1 in size.
+
+    Where the kernel has a constant, one more row, of zeros, has that of each function.
+    """
+    K, is_constant = state.n_outputs, int(bool(kernel.coef0))
+    n, parts, terms = len(functions) * K + is_constant, [], []
+    for number, (coef, constant) in enumerate(functions):
+        size = np.abs(coef).max(axis=1, initial=0.0)
+        size[size == 0.0] = 1.0
+        parts.append(coef / size[:, None])
+        alpha = np.zeros((n, K))
+        alpha[number * K : (number + 1) * K] = np.diag(size / kernel.gamma)
+        if is_constant:
+            alpha[-1] = constant / kernel.coef0 - alpha.sum(axis=0)
+        terms.append(alpha)
+    rows: Any = np.vstack([*parts, np.zeros((is_constant, state.n_features))])
+    sq = np.einsum("ij,ij->i", rows, rows)
     scalars, arrays = state.get_state()
-    scalars |= {"n": n, "births": n}
+    scalars |= {"n": n, "births": n, "head": 0, "n_victims": 0, "a": 1.0, "p": 0.0, "q": 1.0}
+    arrays = {name: array for name, array in arrays.items() if "victim" not in name}
     nothing = np.zeros(n, np.intp)
     arrays |= {"start": nothing, "length": nothing, "ids": nothing - 1, "birth": np.arange(n)}
     arrays |= {"sq": sq, "k_self": kernel.gamma * sq + kernel.coef0}
-    arrays |= {"A": alpha, "B": np.zeros_like(alpha), "intercept": np.array(intercept)}
+    arrays |= {"A": terms[0], "B": terms[1] if len(terms) > 1 else np.zeros((n, K))}
     arrays |= {"size": np.zeros(n), "row_sq": np.square(kernel(rows)).sum(axis=1)}
     if state.sparse:
         rows = sp.csr_matrix(rows)

@@ -23,13 +23,19 @@ from osvm._input.parameters import (
     make_generator,
 )
 from osvm._input.rows import RowSource
-from osvm._input.schema import ArrayField, Schema
+from osvm._input.schema import ArrayField, Field, Schema
 from osvm._input.types import Array
 from osvm.kernel.batch import Batch
 from osvm.kernel.buffer import choice
 from osvm.kernel.buffer.label_kernel import label_kernel_of
 from osvm.kernel.buffer.loop import learn
-from osvm.kernel.buffer.machine import Backup, BufferMachine, copy_machine, restore_machine
+from osvm.kernel.buffer.machine import (
+    GAUSSIAN,
+    Backup,
+    BufferMachine,
+    copy_machine,
+    restore_machine,
+)
 from osvm.kernel.buffer.measures import (
     OUT_OF_RANGE,
     TOLD,
@@ -54,16 +60,20 @@ from osvm.kernel.buffer.plan import (
 )
 from osvm.kernel.buffer.plane import (
     can_be_plane,
+    follow_lead,
     is_plane,
     learn_plane,
+    make_room,
     plane_kernel,
-    warn_grown_plane,
+    plane_options,
+    told_errors,
 )
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernels import Kernel
 from osvm.kernels import from_config as kernel_from_config
 
 OFFSET_ROWS = 5000  # that the offset is read off at most
+_LEAD = {"lead": Field("float", 0.0), "lead_squares": Field("float", 0.0)}
 _SETTLING = ("bottou", "inverse_time")  # steps of 1/t
 
 
@@ -76,19 +86,25 @@ class BufferSolver:
         epochs = check_integer("epochs", model.epochs, 1)
         shuffle = check_bool("shuffle", model.shuffle)
         progress = make_progress(model.verbose, absolute=batch.task == "regress")
-        n, setting = batch.source.n_rows, choice.USUAL
+        n, setting, gaussian = batch.source.n_rows, choice.USUAL, None
         if machine is not None:
-            plan, machine = self._plan_for(model, batch, copy_machine(machine))
+            machine = copy_machine(machine)
+            if machine.gaussian is not None and self._choose(model, batch)[0] != choice.PLANE:
+                machine = machine.gaussian
+            plan, machine = self._plan_for(model, batch, machine)
             offsets: Array | float = machine.state.intercept.copy()
         else:
-            setting, offsets = self._choose(model, batch)
+            setting, offsets, gaussian = self._choose(model, batch)
             plan, machine = self._begin(model, batch, n, setting)
         if machine.kernel.name == "precomputed":
             _check_square(batch.source)
         if setting == choice.PLANE:  # of the linear learner; `epochs` are for the others
             options = {"random_state": model.random_state, "shuffle": shuffle}
-            if learn_plane(machine, batch, _plane_options(plan, model.verbose) | options):
-                machine.state.t = float(epochs * n)  # for the steps of a stream after it
+            if learn_plane(machine, batch, plane_options(plan, model.verbose) | options):
+                machine.gaussian, plan.is_plane = gaussian, True
+                for one in filter(None, (machine, gaussian)):
+                    one.state.t = float(epochs * n)  # for the steps of a stream after it
+                    one.state.errors = one.state.loss_sum = 0.0
                 _shift_plane(machine.state, plan, batch, offsets)
                 warn_if_constant(machine.state, batch, np.inf)
                 return machine
@@ -97,6 +113,9 @@ class BufferSolver:
         state = machine.state
         generator = machine.generator if shuffle else None
         errors = self._run_epochs(machine, plan, batch, epochs, generator, progress)
+        if machine.gaussian is not None:  # a warm start stays with the plane
+            own, machine.gaussian = self._plan_for(model, batch, machine.gaussian)
+            self._run_epochs(machine.gaussian, own, batch, epochs, generator, None)
         if plan.nu is not None and batch.task == "novelty":
             scores = finite_scores(state, batch.source)[:, 0]
             state.epsilon = find_margin(scores, batch.weights, plan.nu.nu)
@@ -133,10 +152,13 @@ class BufferSolver:
         progress = make_progress(model.verbose, start=seen, absolute=numbers)
         try:
             average, flags = _wanted(plan, batch)
-            _set_average(machine.state, average, anew=not flags)
+            _set_average(machine.state, average, anew=not (flags or plan.is_plane))
             if flags and machine.state.running is None:
                 machine.state.set_share()
-            self._run(machine, plan, batch, None, seen, progress)
+            if machine.gaussian is None:
+                self._run(machine, plan, batch, None, seen, progress)
+            else:
+                machine = self._run_both(model, machine, plan, batch, progress)
         except BaseException:
             if backup is not None:
                 backup.restore(machine)
@@ -148,24 +170,54 @@ class BufferSolver:
             progress.finish()
         return machine
 
-    def _choose(self, model: Any, batch: Batch) -> tuple[choice.Setting, Array | float]:
+    def _run_both(
+        self, model: Any, machine: BufferMachine, plan: Plan, batch: Batch, progress: Any
+    ) -> BufferMachine:
+        """Rows of a stream for a plane and the Gaussian beside it; the one that answers now."""
+        assert machine.gaussian is not None
+        seen, gaussian, errors = int(machine.state.t), machine.gaussian, []
+        try:
+            own, gaussian = self._plan_for(model, batch, gaussian)
+            _set_average(gaussian.state, machine.state.average)
+            for one, its, shown in ((machine, plan, progress), (gaussian, own, None)):
+                one.record()
+                self._run(one, its, batch, None, seen, shown)
+                errors.append(told_errors(one.history()["prediction"], batch, machine.unit))
+        except ValueError:
+            if not errors:
+                raise
+            machine.gaussian = None  # the plane alone can learn these rows
+            return machine
+        finally:
+            for one in (machine, gaussian):
+                one.record(False)
+        machine.gaussian = gaussian
+        for name in ("errors", "loss_sum"):  # of who answers
+            setattr(gaussian.state, name, getattr(machine.state, name))
+        machine.lead, is_ahead = follow_lead(machine.lead, *errors)
+        return gaussian if is_ahead else machine
+
+    def _choose(
+        self, model: Any, batch: Batch
+    ) -> tuple[choice.Setting, Array | float, BufferMachine | None]:
         """gamma in units of "scale", and reg: by errors on held-out rows if gamma is None.
 
         And the offsets that those rows tell, for a fit of classes that keeps most of its rows:
-        their own scores are fitted closely.
+        their own scores are fitted closely.  With a plane comes a Gaussian of the trial.
         """
         n, kernel = batch.source.n_rows, model._kernel_part()
         usual = choice.USUAL
         if batch.task == "novelty" or kernel.name != "rbf" or n < choice.FEWEST:
-            return usual, 0.0
+            return usual, 0.0, None
         is_free = model.gamma is None and model.kernel == "rbf"
         plan, budget = resolve_plan(model, batch, n), find_budget(model)
         is_read = plan.reads_offset(budget, n)
         if not is_free and (is_read or not plan.set_offset):
-            return usual, 0.0
+            return usual, 0.0, None
         kernel = kernel.resolve(batch.X)
         trials = choice.Trials(batch)
         found: dict[choice.Setting, Array | float] = {}
+        machines: dict[choice.Setting, BufferMachine] = {}
 
         def errors_of(setting: choice.Setting) -> Array:
             scores = []
@@ -174,25 +226,34 @@ class BufferSolver:
                 generator = np.random.default_rng(0)
                 if setting != choice.PLANE:
                     self._run_epochs(machine, plan, learnt, choice.EPOCHS, generator, None)
-                elif not learn_plane(machine, learnt, _plane_options(plan)):
+                elif not learn_plane(machine, learnt, plane_options(plan)):
                     return np.full(trials.n_judged, np.inf)
                 scores.append(finite_scores(machine.state, judged.source))
             if batch.task == "regress":
-                found[setting] = 0.0
-                return trials.judge_numbers(scores)
-            always = is_read and setting != choice.PLANE  # the linear learner has an offset
-            errors, found[setting] = trials.judge(scores, plan.set_offset, always)
+                errors, found[setting] = trials.judge_numbers(scores), 0.0
+            else:
+                always = is_read and setting != choice.PLANE  # the linear learner has an offset
+                errors, found[setting] = trials.judge(scores, plan.set_offset, always)
+            machines[setting] = machine
             return errors
 
         is_fixed = model.reg is not None or model.C is not None or model.nu is not None
         if not is_free:
             errors_of(usual)
-            return usual, found[usual]
+            return usual, found[usual], None
         settings = [(w, None if is_fixed else reg) for w, reg in choice.SETTINGS[batch.task]]
         outputs = count_outputs(plan, batch)
         is_rival = can_be_plane(model, plan.loss_part, outputs, budget)
         best = choice.choose(settings, errors_of, choice.PLANE if is_rival else None)
-        return best, found[best]
+        gaussian = machines.get(settings[0])
+        if best != choice.PLANE or gaussian is None:
+            return best, found[best], None
+        state = gaussian.state
+        state.begin_fit(0, False)  # its rows' numbers are those of the trial
+        state.end_fit()
+        if plan.set_offset:
+            state.intercept[:] = _read_offsets(state, batch) if is_read else found[settings[0]]
+        return best, found[best], gaussian
 
     def _run_epochs(
         self,
@@ -233,8 +294,13 @@ class BufferSolver:
         loss0, errors0 = state.loss_sum, state.errors
         while start < n:
             stop = n
+            is_full = plan.is_plane and state.n_support == state.budget
+            if is_full and make_room(machine) and order is not None:
+                state.begin_fit(n, False)
+            if plan.is_plane and state.n_support < state.budget:
+                stop = min(n, start + state.budget - state.n_support)
             if progress is not None:
-                stop = min(n, start + max(1, progress.next_at - int(state.t)))
+                stop = min(stop, start + max(1, progress.next_at - int(state.t)))
             try:
                 learn(
                     state, batch.source, plan.loss, plan.step, task=batch.task, reg=plan.reg,
@@ -338,14 +404,13 @@ class BufferSolver:
             _check_unchanged(model, plan, machine)
             outputs = count_outputs(plan, batch)
             if outputs != machine.n_outputs:
-                if is_plane(machine.kernel) and model._kernel_part().name == "rbf":
-                    warn_grown_plane()
                 machine = copy_machine(machine)
                 _grow(machine.state, outputs, plan)
             elif not _same(machine.state.label_kernel, plan.label_kernel):
                 machine = copy_machine(machine)
                 machine.state.set_label_kernel(plan.label_kernel)
                 machine.state.refresh()
+            plan.is_plane = is_plane(machine.kernel) and model.kernel == "rbf"
             machine._plan = plan
         return plan, machine
 
@@ -353,6 +418,10 @@ class BufferSolver:
         self, model: Any, n_features: int, index: LabelIndex | None, scalars: Any, arrays: Any
     ) -> BufferMachine:
         scalars, arrays = dict(scalars), dict(arrays)
+        beside = scalars.pop("gaussian", None)
+        if beside is not None:
+            lead = {name: scalars.pop(name, None) for name in _LEAD}
+            own = {name: arrays.pop(name) for name in list(arrays) if name.startswith(GAUSSIAN)}
         kernel = kernel_from_config(scalars.pop("kernel"))
         outputs, n_classes = scalars.get("n_outputs"), 1 if index is None else len(index)
         if outputs != n_classes and (n_classes > 2 or outputs != 1):
@@ -367,7 +436,16 @@ class BufferSolver:
                 "kernel machine", {}, {"label_kernel": ArrayField(shape, low=-1e100, high=1e100)}
             )
             schema.check({}, {"label_kernel": label_kernel})
-        return restore_machine(kernel, n_features, label_kernel, scalars, arrays)
+        machine = restore_machine(kernel, n_features, label_kernel, scalars, arrays)
+        if beside is None:
+            return machine
+        Schema("plane", _LEAD, {}).check(lead, {})
+        own = {name.removeprefix(GAUSSIAN): array for name, array in own.items()}
+        machine.gaussian = self.restore(model, n_features, index, beside, own)
+        if (machine.gaussian.kernel.name, kernel.name) != ("rbf", "polynomial"):
+            raise ValueError("a Gaussian stands beside a plane only")
+        machine.lead = (float(lead["lead"]), float(lead["lead_squares"]))
+        return machine
 
 
 # ------------------------------------------------------------------ parameters
@@ -423,12 +501,6 @@ def _grow(state: KernelState, outputs: int, plan: Plan) -> None:
         transfer = np.eye(old, outputs)
     state.follow(None)
     state.grow_outputs(transfer, plan.label_kernel, plan.eta_intercept)
-
-
-def _plane_options(plan: Plan, verbose: bool | int = False) -> dict[str, Any]:
-    """Options of the linear classifier; the seed of trials is 0."""
-    # an offset is learnt unless there is to be none
-    return {"random_state": 0, "fit_intercept": plan.offset or plan.set_offset, "verbose": verbose}
 
 
 def _read_offsets(state: KernelState, batch: Batch) -> Array:
