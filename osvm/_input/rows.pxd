@@ -16,5 +16,6 @@ cdef class RowSource:
     # No |value| is above, row factors included; -1 = not known; 0 also for values that
     # nobody has looked at, whose steps have no limit but whose scores must be finite.
     cdef public double largest
+    cdef bint increase              # columns do in each sparse row, as `scan` has found
     cdef public bint replaces_text  # rows of a `fit` of a model that has learnt documents before
     cdef int _take(self, object array, bint strided) except -1

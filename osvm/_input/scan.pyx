@@ -65,6 +65,7 @@ ctypedef fused slot_t:      # an index, as bits; apart from bits_t, so that any 
 cdef enum:
     BLOCK = 32              # entries between prefetches
     AHEAD = 512             # entries from use to prefetch
+    TILE = 1024             # entries, nearly, that are looked at twice
     LARGE = 16384           # entries from which the quarters pay
 
 
@@ -104,7 +105,9 @@ cdef inline double magnitude(bits_t bits) noexcept nogil:
 
 
 cdef bits_t float_bits_large(const bits_t *x, Py_ssize_t n) noexcept nogil:
-    """The same for a long array, four quarters side by side (see `entries_bits`)."""
+    """The same for a long array, read as four quarters side by side, each asked for ahead of its
+    use: some processors get nearly twice as much out of memory this way.
+    """
     cdef bits_t seen = 0
     cdef Py_ssize_t quarter = n // 4 // BLOCK * BLOCK, k = 0, start, part
     if n < LARGE:
@@ -180,50 +183,65 @@ cdef bint indptr_sound(const Rows *X, Py_ssize_t capacity) noexcept nogil:
     return not top_bit(indptr_bits(<const uint64_t *> X.indptr, X.n_rows))
 
 
-cdef double entries_size(const bits_t *x, const slot_t *j, Py_ssize_t n,
-                         slot_t largest) noexcept nogil:
-    """The largest magnitude of n values; infinity when an index is out of range.
+cdef inline Py_ssize_t not_larger(const slot_t *j, Py_ssize_t n) noexcept nogil:
+    """How many of n columns are followed by one that is not larger."""
+    if slot_t is uint32_t:
+        return osvm_descents_i32(j, n)
+    else:
+        return osvm_descents_i64(j, n)
 
-    A large input is read as four quarters side by side, each asked for ahead of
-    its use: one core gets nearly twice as much out of memory this way as from a
-    plain loop over one array after the other.
+
+cdef double entries_size(const bits_t *x, const slot_t *j, const slot_t *starts,
+                         Py_ssize_t n_rows, slot_t largest, bint *increase) noexcept nogil:
+    """The largest magnitude of all values; infinity when an index is out of range.
+
+    `increase` says whether the columns of each row do.  Those that do not increase from one
+    entry to the next are counted in all rows at once; mostly they are as many as between rows.
+    They are counted in the cache, tile by tile: a second pass takes nearly as long as the first.
     """
     cdef bits_t seen_x = 0
     cdef bint within = True
-    cdef Py_ssize_t quarter = n // 4 // BLOCK * BLOCK, k = 0, start, part
-    if n < LARGE:
-        quarter = 0
-    while k < quarter:
-        for part in range(4):
-            start = k + part * quarter
-            fetch_ahead(<const char *> (x + start), sizeof(bits_t))
-            fetch_ahead(<const char *> (j + start), sizeof(slot_t))
-            within &= in_range(j + start, BLOCK, largest)
-            seen_x = larger(seen_x, float_bits(x + start, BLOCK))
-        k += BLOCK
-    within &= in_range(j + 4 * quarter, n - 4 * quarter, largest)
-    seen_x = larger(seen_x, float_bits(x + 4 * quarter, n - 4 * quarter))
+    cdef Py_ssize_t n = <Py_ssize_t> starts[n_rows], first = 0, row = 0, falls = 0
+    cdef Py_ssize_t begin, k, end, count
+    while first < n_rows:
+        begin = k = end = <Py_ssize_t> starts[first]
+        while row < n_rows and end - begin < TILE:
+            row += 1
+            end = <Py_ssize_t> starts[row]
+        while k < end:
+            count = min(BLOCK, end - k)
+            fetch_ahead(<const char *> (x + k), sizeof(bits_t))
+            fetch_ahead(<const char *> (j + k), sizeof(slot_t))
+            within &= in_range(j + k, count, largest)
+            seen_x = larger(seen_x, float_bits(x + k, count))
+            k += count
+        falls += not_larger(j + begin, end - begin + (end < n))
+        while first < row:
+            begin, first = <Py_ssize_t> starts[first], first + 1
+            end = <Py_ssize_t> starts[first]
+            if begin < end < n:     # rows without entries have their end in common
+                falls -= j[end - 1] >= j[end]
+    increase[0] = falls == 0
     return magnitude(seen_x) if within else INFINITY
 
 
-cdef double csr_entries_size(const Rows *X, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
-    """The largest magnitude of entries start .. end; infinity when one is not sound."""
+cdef double csr_entries_size(const Rows *X, bint *increase) noexcept nogil:
+    """The largest magnitude of all entries; infinity when one is not sound."""
     cdef uint64_t largest = <uint64_t> (X.n_features - 1)
     cdef uint32_t narrow = 0x7fffffffu
-    cdef Py_ssize_t n = end - start
     if X.n_features <= 0x7fffffff:
         narrow = <uint32_t> largest
     if X.kind == ROW_F32_I32:
-        return entries_size(<const uint32_t *> X.values + start,
-                            <const uint32_t *> X.indices + start, n, narrow)
+        return entries_size(<const uint32_t *> X.values, <const uint32_t *> X.indices,
+                            <const uint32_t *> X.indptr, X.n_rows, narrow, increase)
     if X.kind == ROW_F64_I32:
-        return entries_size(<const uint64_t *> X.values + start,
-                            <const uint32_t *> X.indices + start, n, narrow)
+        return entries_size(<const uint64_t *> X.values, <const uint32_t *> X.indices,
+                            <const uint32_t *> X.indptr, X.n_rows, narrow, increase)
     if X.kind == ROW_F32_I64:
-        return entries_size(<const uint32_t *> X.values + start,
-                            <const uint64_t *> X.indices + start, n, largest)
-    return entries_size(<const uint64_t *> X.values + start,
-                        <const uint64_t *> X.indices + start, n, largest)
+        return entries_size(<const uint32_t *> X.values, <const uint64_t *> X.indices,
+                            <const uint64_t *> X.indptr, X.n_rows, largest, increase)
+    return entries_size(<const uint64_t *> X.values, <const uint64_t *> X.indices,
+                        <const uint64_t *> X.indptr, X.n_rows, largest, increase)
 
 
 cdef double dense_size_of(const bits_t *x, const Rows *X) noexcept nogil:
@@ -249,11 +267,11 @@ cdef double dense_size(const Rows *X) noexcept nogil:
     return dense_size_of(<const uint64_t *> X.values, X)
 
 
-cdef double csr_size(const Rows *X, Py_ssize_t capacity) noexcept nogil:
+cdef double csr_size(const Rows *X, Py_ssize_t capacity, bint *increase) noexcept nogil:
     """The largest magnitude in a CSR matrix; infinity when anything is amiss."""
     if not indptr_sound(X, capacity):
         return INFINITY
-    return csr_entries_size(X, 0, indptr_at(X, X.n_rows))
+    return csr_entries_size(X, increase)
 
 
 def open_csr(values, indices, indptr, Py_ssize_t n_rows, Py_ssize_t n_features):
@@ -269,10 +287,10 @@ def open_csr(values, indices, indptr, Py_ssize_t n_rows, Py_ssize_t n_features):
     if source.rows.n_rows != n_rows or n_features < 0:
         return None
     if capacity < KEEP_LOCK and n_rows < KEEP_LOCK:
-        largest = csr_size(&source.rows, capacity)
+        largest = csr_size(&source.rows, capacity, &source.increase)
     else:
         with nogil:
-            largest = csr_size(&source.rows, capacity)
+            largest = csr_size(&source.rows, capacity, &source.increase)
     source.largest = largest
     return source if largest < INFINITY else None
 
@@ -295,26 +313,12 @@ def open_dense(array):
 
 
 cdef int repeats(const Rows *X) noexcept nogil:
-    """Whether a valid row names a column twice; -1 without memory.
-
-    Columns that do not increase from one entry to the next are counted in all rows at once;
-    mostly they are as many as there are between rows.
-    """
-    cdef Py_ssize_t i, start, end, n = indptr_at(X, X.n_rows), between = 0
+    """Whether a valid row names a column twice; -1 without memory."""
+    cdef Py_ssize_t i, start, end
     cdef bint narrow = narrow_index(X.kind)
     cdef const int32_t *j32 = <const int32_t *> X.indices
     cdef const int64_t *j64 = <const int64_t *> X.indices
     cdef int found
-    end = 0
-    for i in range(1, X.n_rows):
-        start, end = end, indptr_at(X, i)
-        if start < end < n:         # rows without entries have their end in common
-            if narrow:
-                between += j32[end - 1] >= j32[end]
-            else:
-                between += j64[end - 1] >= j64[end]
-    if between == (osvm_descents_i32(j32, n) if narrow else osvm_descents_i64(j64, n)):
-        return 0
     for i in range(X.n_rows):
         start, end = indptr_at(X, i), indptr_at(X, i + 1)
         found = 0
@@ -331,7 +335,7 @@ cdef int repeats(const Rows *X) noexcept nogil:
 def repeats_columns(RowSource source):
     """Whether a row of a valid CSR matrix names a column twice."""
     cdef int found
-    if not source.sparse:
+    if not source.sparse or source.increase:
         return False
     if source._buffers[1].shape[0] < KEEP_LOCK:
         found = repeats(&source.rows)
