@@ -10,7 +10,8 @@ solution, as they do in the steps of a stream (adaptive_judge.pxd).
 
 Sparse rows of norm 1, nearly, as tf-idf has them, are solved up to some thousand: passes without
 a regularizer learn what a text has by chance.  Where labels are noisy, C = 1 still does: a smaller
-C is taken if sparse rows err less with it when they are left out.
+C is taken if sparse rows err less with it when they are left out.  Small rows get a C as much
+larger as makes their unit not matter: with C = 1 their weights would stay near zero.
 
 Rows whose columns differ much in size stay with the passes, whose rates adapt to them.
 
@@ -53,7 +54,8 @@ MOST_ROWS = 500
 MOST_UNIT_ROWS, UNIT = 5000, 2.0  # sparse ones, whose usual norm is 1 within this factor
 MOST_VALUES = 200_000  # of dense rows
 MOST_RATIO = 100.0  # of the columns' largest values
-LARGEST = 1e6  # of them all
+LARGEST = 1e6  # of them all, and the smallest such is its inverse
+_SMALL = 0.5  # mean square of rows, below which C goes by it
 _LOOKED_AT_ROWS, _ALIKE = 64, 3.0  # times the median of their squared norms
 _TOL, _MOST_EPOCHS = 1e-3, 300
 _STRENGTHS, _FEWEST_JUDGED = (1.0, 0.3, 0.1), 200  # C, the first unless rows left out tell
@@ -79,7 +81,7 @@ def are_few(X: Any, numbers: bool = False) -> bool:
     if X.n_rows > MOST_ROWS:
         return X.n_rows <= MOST_UNIT_ROWS and _have_one_norm(X, UNIT)
     X = _rows(X)
-    if largest_magnitude(X) > LARGEST:
+    if not 1.0 / LARGEST <= largest_magnitude(X) <= LARGEST:
         return False
     if X.sparse:
         return True
@@ -258,6 +260,13 @@ def _is_clear(fewer: Array, most: float = 1.5) -> bool:
     return bool(fewer.sum() > most * np.sqrt(np.square(fewer).sum()))
 
 
+def _unit(X: Any, offset: bool) -> float:
+    """Mean square of small rows, of dense ones around the mean an offset takes; 1 of others."""
+    _, mean, deviation = column_moments(X)
+    squares = np.square(deviation) + (0.0 if offset and not X.sparse else np.square(mean))
+    return float(squares.sum()) if 0.0 < squares.sum() < _SMALL else 1.0
+
+
 def _solver(
     X: Any,
     shape: tuple[int, Any],
@@ -272,7 +281,7 @@ def _solver(
     solver = DualSolver(
         X.n_features,
         shape[0],
-        reg=1.0 / (C * X.n_rows),
+        reg=_unit(X, offset) / (C * X.n_rows),
         loss="squared_hinge",
         dtype=shape[1],
         fit_intercept=offset,

@@ -35,6 +35,7 @@ FAMILIES = {
     "linear": [kind for kind in KINDS if kind.startswith("Linear")],
     "kernel": [kind for kind in KINDS if kind.startswith("Kernel")],
     "labels": [kind for kind in KINDS if kind.startswith(("Multilabel", "Alma"))],
+    "fixed": [kind for kind in KINDS if kind.startswith(("SVC", "SVR", "OneClass"))],
     "recipes": [kind for kind in KINDS if kind.startswith("recipes.")],
 }
 # What may change in mid-stream; an estimator takes those that it has.
@@ -42,6 +43,7 @@ CHANGES = [
     ("reg", 0.05), ("reg", 0.002), ("average", True), ("average", False), ("epochs", 2),
     ("fit_intercept", False), ("shuffle", False), ("batch_size", 3), ("project", 1.5),
     ("budget", 8), ("record", True), ("normalize", True), ("class_weight", "balanced"),
+    ("C", 0.3), ("gamma", 0.5), ("kernel", "linear"), ("max_iter", 2), ("probability", True),
     ("reg", -1.0), ("schedule", "nonsense"), ("loss", 3),
 ]  # fmt: skip
 BAD_ROWS = {

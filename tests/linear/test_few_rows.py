@@ -128,6 +128,24 @@ def test_more_rows_than_columns_and_nothing_to_learn():
         osvm.LinearRegressor(random_state=0).fit(X, y)
 
 
+@pytest.mark.parametrize("unit", [0.1, 1e-2, 1e-5, 1e-30, 1e30])
+@pytest.mark.parametrize(
+    ("make", "far"), [(np.asarray, 0.0), (np.asarray, 2.0), (sp.csr_matrix, 0.0)]
+)
+def test_units_of_few_rows_with_classes_do_not_matter(unit, far, make):
+    """C = 1 learnt nothing of rows smaller than 0.03: the constant answer came, 29 % of 79 %."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1400, 30)) + far
+    y = (X @ rng.normal(size=(30, 4)) + rng.normal(size=(1400, 4))).argmax(axis=1)
+    plain, other = (
+        osvm.LinearClassifier(random_state=0)
+        .fit(make(u * X[:400]), y[:400])
+        .score(u * X[400:], y[400:])
+        for u in (1.0, unit)
+    )
+    assert other > plain - 0.03
+
+
 def test_few_rows_without_an_offset_are_solved():
     """It raised ZeroDivisionError."""
     rng = np.random.default_rng(0)
