@@ -190,9 +190,11 @@ class SVC(ClassifierMixin, FixedSetEstimator):
             sigmoids = None
             if calibrate and pairs:
                 parts = split_pairs(task, class_members(codes, K))  # one at a time
-                sigmoids = np.concatenate([_calibrate(solver, one, one.Y[0]) for _, one in parts])
+                sigmoids = np.concatenate(
+                    [_calibrate(solver, one, one.Y[0], given, own) for own, one in parts]
+                )
             elif calibrate:
-                sigmoids = _calibrate(solver, task, codes)
+                sigmoids = _calibrate(solver, task, codes, given)
             counts = np.bincount(codes[machine.support], minlength=len(index))
             with self._lock.holding():
                 self._store(X, source, machine, counts)
@@ -315,8 +317,18 @@ class SVC(ClassifierMixin, FixedSetEstimator):
         self._sigmoids = sigmoids
 
 
-def _calibrate(solver: solvers.CachedSolver, task: Task, codes: Array) -> Array:
-    """(a, b) of each output, from scores of rows that were left out of the learning."""
+def _calibrate(
+    solver: solvers.CachedSolver,
+    task: Task,
+    codes: Array,
+    given: Array | None,
+    own: Any = slice(None),
+) -> Array:
+    """(a, b) of each output, from scores of rows that were left out of the learning.
+
+    A row counts by its weight in `given`, which has the task's rows at `own`.  Weights of classes
+    say what errors cost, not how often a class comes.
+    """
     n, scores = task.n, np.zeros(task.Y.shape)
     order = task.rng.permutation(n)
     order = order[np.argsort(codes[order], kind="stable")]  # classes spread over the folds
@@ -332,4 +344,5 @@ def _calibrate(solver: solvers.CachedSolver, task: Task, codes: Array) -> Array:
         if task.kernel.name == "precomputed":
             test = test[:, kept]
         scores[:, held] = machine.decision_rows(test).T
-    return np.array([fit_sigmoid(f, y > 0, task.weights) for f, y in zip(scores, task.Y)])
+    weights = None if given is None else given[own]
+    return np.array([fit_sigmoid(f, y > 0, weights) for f, y in zip(scores, task.Y)])

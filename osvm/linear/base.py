@@ -200,7 +200,7 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         try:
             objectives = train(learner, plan, data, passes, watch)
             if solution is not None:
-                take_solution(learner, solution, data, platt)
+                take_solution(learner, solution, data, platt, plan.fit_intercept)
         except KeyboardInterrupt as error:
             interrupt = error  # what has been learnt so far is a usable model
         if auto is not None:

@@ -200,6 +200,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
             index = LabelIndex.of_several(labels)
             n_classes, codes = len(index), index.encode(labels)
+            times = None if weight is None else weight / weight.mean()
             weight = weigh_rows(self.class_weight, index, codes, weight)
             if self.warm_start and "_index" in self.__dict__ and self._index != index:
                 raise ValueError("warm_start: y has other classes than the model; use partial_fit")
@@ -214,7 +215,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 plan = dataclasses.replace(plan, delta=self._distances(index))
             n_out = self._n_out(n_classes, plan)
             plan = self._of_size(plan, source, n_out)
-            data = Examples(source, encode_targets(codes, n_out), weight)
+            data = Examples(source, encode_targets(codes, n_out), weight, times)
             shape = n_out, self._weight_dtype(rows)
             self._train((X, y, sample_weight), data, plan, shape, labels_seen)
             return self
@@ -282,10 +283,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 self._sort_labels()
             return self
         balance = known.get("_balance") or RunningBalance()
+        times = weight
         weight, balance = balance.weigh_rows(self.class_weight, index, codes, weight)
         learner, plan, n_out = self._stream_learner(source, rows, index)
         platt = self._stream_platt(n_out)
-        data = Examples(source, encode_targets(codes, n_out), weight)
+        data = Examples(source, encode_targets(codes, n_out), weight, times)
         self._learn_block(learner, plan, data, platt)
         if known.get("_learner") is not learner:
             self._store(X, source, learner, plan, known.get("_rng"))

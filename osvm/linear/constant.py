@@ -172,9 +172,16 @@ def _nearly_none(plan: Plan, targets: Array, weight: Array | None) -> float:
     )
 
 
-def warn_if_far(targets: Array, stacklevel: int) -> None:
-    """Warn of a target that is far from all others, which the weights would follow."""
-    if len(targets) < _FEWEST_TARGETS or not may_be_far(targets, _FAR):
+def warn_of_targets(targets: Array, loss: Any, stacklevel: int) -> None:
+    """Warn of a target that is far from all others, which the weights would follow.
+
+    With a `loss`, also where it forgives more than targets differ.
+    """
+    if len(targets) < _FEWEST_TARGETS:
+        return
+    if loss is not None and np.ptp(targets) > 0.0:
+        warn_tube(loss, float(np.std(targets)), stacklevel + 1)
+    if not may_be_far(targets, _FAR):
         return
     off = np.abs(targets - np.median(targets))
     k = int(off.argmax())
@@ -184,6 +191,20 @@ def warn_if_far(targets: Array, stacklevel: int) -> None:
             f"target {k} is {targets[k]:.3g}, {off[k] / others:.1g} times as far from the "
             "median as targets usually are, and the weights follow it: if it is an error, "
             "remove or clip it",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def warn_tube(loss: Any, spread: float, stacklevel: int) -> None:
+    """Warn where a loss that forgives small errors forgives those of a constant answer."""
+    epsilon = float(getattr(loss, "epsilon", 0.0))
+    if loss.task == "regression" and 0.0 < spread < epsilon:
+        warnings.warn(
+            f"targets have a standard deviation of {spread:.3g}, and errors up to "
+            f"epsilon={epsilon:.3g} count as none: little is learnt; lower epsilon (e.g. "
+            f"loss=osvm.losses.EpsilonInsensitive({0.1 * spread:.2g})), or divide the targets "
+            f"by {spread:.2g}",
             ConvergenceWarning,
             stacklevel=stacklevel + 1,
         )

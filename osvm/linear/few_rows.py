@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -69,7 +70,7 @@ _WORTH = 0.98  # whose error more passes must lower to this, to be worth their t
 _LIKE_UNITS = 10.0  # times the middle column's size, of stored values
 _MOST_STEPS, _PATIENCE, _AS_GOOD = 60, 4, 0.99  # of conjugate gradients,
 _JUDGING = 3  # judged by so many tenths of the rows
-_VISITS = 2000  # from which the sigmoids of `probability` are learnt
+_VISITS, _FOLDS = 2000, 5  # from which the sigmoids of `probability` are learnt
 
 
 def are_few(X: Any, numbers: bool = False) -> bool:
@@ -439,12 +440,38 @@ def tried_passes(learner: Any, data: Any, seed: int) -> int:
     return best
 
 
-def take_solution(learner: Any, solution: tuple[Array, Array], data: Any, platt: Any) -> None:
+def take_solution(
+    learner: Any, solution: tuple[Array, Array], data: Any, platt: Any, offset: bool
+) -> None:
     """Put the optimum in the place of the learner's weights, and learn its sigmoids."""
-    learner.set_weights(*solution)
     if platt is not None:
-        scores = np.empty((data.X.n_rows, learner.n_out))
-        learner.decide(_rows(data.X), scores)
+        scores = _left_out_scores(learner, solution, data, offset)
         platt.state[:] = type(platt)(learner.n_out).state
-        for _ in range(_VISITS // data.X.n_rows):
-            platt.learn(scores, data.targets)
+        for _ in range(max(1, _VISITS // data.X.n_rows)):
+            platt.learn(scores, data.targets, data.times)
+    learner.set_weights(*solution)
+
+
+def _left_out_scores(
+    learner: Any, solution: tuple[Array, Array], data: Any, offset: bool
+) -> Array:
+    """Scores of all rows, each fifth by an optimum without it: scores of rows that were learnt
+    are too far from 0.  Those of `solution` where an optimum is not reached.  The learner's
+    weights are lost.
+    """
+    scores = np.empty((data.X.n_rows, learner.n_out))
+    shape = learner.n_out, learner.weights.array().dtype
+    order = np.argsort(data.targets, kind="stable")  # classes spread over the fifths
+    for fifth in range(_FOLDS):
+        left_out, kept = order[fifth::_FOLDS].copy(), np.delete(order, slice(fifth, None, _FOLDS))
+        part = replace(data, X=take(data.X, kept, renumber=False)[0], targets=data.targets[kept])
+        part.weight = None if data.weight is None else data.weight[kept]
+        without = solve_few(part, shape, offset, False, fifth) if len(kept) else None
+        learner.set_weights(*(without or solution))
+        if without is None:
+            learner.decide(_rows(data.X), scores)
+            break
+        own = np.empty((len(left_out), learner.n_out))
+        learner.decide(take(data.X, left_out, renumber=False)[0], own)
+        scores[left_out] = own
+    return scores

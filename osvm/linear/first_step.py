@@ -37,6 +37,7 @@ from osvm.schedules import (
     OF_RARE,
     OF_WIDE,
     RARE_RATIO,
+    Adaptive,
     Bottou,
 )
 
@@ -234,9 +235,9 @@ def with_first_step(
     plan: Plan, data: Examples, epochs: int, n_out: int, dtype: Any
 ) -> tuple[Plan, float]:
     """The plan with the t0 and the intercept's step that the data ask for, and where b starts."""
-    if not plan.needs_t0:
-        return plan, 0.0
     intercept = starting_intercept(plan, data.targets, data.weight)
+    if not plan.needs_t0:
+        return plan, intercept
     if plan.error_kind == "class":
         plan = with_intercept_step(plan, class_weights(data.targets, data.weight))
     sample = Sample(data.X, epochs)
@@ -324,9 +325,18 @@ def with_intercept_step(plan: Plan, weights: Array) -> Plan:
 
 
 def starting_intercept(plan: Plan, targets: Array, weight: Array | None) -> float:
-    """Where b starts: at the constant that fits numbers best; 0 for classes."""
-    if plan.error_kind != "absolute" or not plan.fit_intercept or not plan.needs_t0:
+    """Where b starts: at the constant that fits numbers best; 0 for classes.
+
+    Adaptive steps would begin at the first target where b is 0, and rows in more columns can
+    be learnt without a fault from there.
+    """
+    adapts = isinstance(plan.schedule, Adaptive)
+    if plan.error_kind != "absolute" or not plan.fit_intercept or not (plan.needs_t0 or adapts):
         return 0.0
     if plan.loss.best_constant == "mean":
-        return float(np.average(targets, weights=weight))
-    return float(np.median(targets[some_rows(len(targets), _MEDIAN_ROWS)]))
+        constant = float(np.average(targets, weights=weight))
+    else:
+        if weight is not None:
+            targets = targets[weight > 0.0]
+        constant = float(np.median(targets[some_rows(len(targets), _MEDIAN_ROWS)]))
+    return constant or (1e-300 if adapts and targets.any() else 0.0)

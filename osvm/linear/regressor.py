@@ -7,7 +7,7 @@ from typing import Any
 from osvm._estimator.compat import RegressorMixin, with_callbacks
 from osvm._input import validate
 from osvm._input.types import Array
-from osvm.linear.constant import warn_if_far
+from osvm.linear.constant import warn_of_targets
 from osvm.linear.one_score import OneScore
 from osvm.linear.plan import resolve_plan
 from osvm.linear.training import Examples
@@ -96,7 +96,7 @@ class LinearRegressor(RegressorMixin, OneScore):
             plan = resolve_plan(self, source.n_rows)
             data = Examples(source, targets, weight)
             self._train((X, y, sample_weight), data, plan, (1, self._weight_dtype(rows)))
-            warn_if_far(targets, stacklevel=2)
+            warn_of_targets(targets, plan.loss, stacklevel=2)
             return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
@@ -108,7 +108,8 @@ class LinearRegressor(RegressorMixin, OneScore):
             targets = validate.check_y_regression(y, source.n_rows)
             weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
             self._learn_next(X, source, rows, targets, weight)
-            warn_if_far(targets, stacklevel=2)
+            is_first = self.t_ == source.n_rows
+            warn_of_targets(targets, self._plan.loss if is_first else None, stacklevel=2)
         return self
 
     def predict(self, X: Any) -> Array:

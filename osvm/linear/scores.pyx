@@ -327,22 +327,20 @@ cdef inline double sigmoid(double z) noexcept nogil:
     return z / (1.0 + z)
 
 
-cdef void learn_score(double *s, double f, double target) noexcept nogil:
-    """One Newton step; s = (a, c, h_aa, h_ac, h_cc, n)."""
+cdef void learn_score(double *s, double f, double target, double times) noexcept nogil:
+    """One Newton step for an example that counts so many times; s = (a, c, h_aa, h_ac, h_cc, n)."""
     cdef double keep, p, slope, weight, g_a, g_c, det, step_a, step_c, largest
-    if not fabs(f) < HUGE_SCORE:    # NaN, or beyond what the curvature can hold
+    if not (fabs(f) < HUGE_SCORE and times > 0.0):  # NaN, or beyond what the curvature can hold
         return
-    s[5] += 1.0
-    keep = 1.0 - 1.0 / (MEMORY if s[5] > MEMORY else s[5] + 1.0)
+    s[5] += times
     # The first examples are all kept: forgetting begins when there is enough.
-    if s[5] < MEMORY:
-        keep = 1.0
+    keep = 1.0 if s[5] < MEMORY else 1.0 - times / (MEMORY + times - 1.0)
     p = sigmoid(s[0] * f + s[1])
-    weight = p * (1.0 - p)
+    weight = times * p * (1.0 - p)
     s[2] = keep * s[2] + weight * f * f + (1.0 - keep) * RIDGE
     s[3] = keep * s[3] + weight * f
     s[4] = keep * s[4] + weight + (1.0 - keep) * RIDGE
-    slope = p - target
+    slope = times * (p - target)
     g_a, g_c = slope * f, slope
     det = s[2] * s[4] - s[3] * s[3]
     if det <= 0.0:
@@ -383,28 +381,33 @@ class Platt:
         self.state[:, 0] = 1.0
         self.state[:, [2, 4]] = RIDGE
 
-    def learn(self, double[:, ::1] scores, targets):
+    def learn(self, double[:, ::1] scores, targets, const double[::1] times=None):
         """Take the scores that examples had before they were learnt.
 
-        `targets` are -1/+1 for one output, codes for several.
+        `targets` are -1/+1 for one output, codes for several; an example counts as often as
+        `times` says, once without.
         """
         cdef double[:, ::1] state = self.state
+        cdef bint once = times is None
         cdef const double[::1] y
         cdef const int32_t[::1] labels
         cdef Py_ssize_t i, k, K = state.shape[0]
-        if scores.shape[1] != K or len(targets) != scores.shape[0]:
+        if (scores.shape[1] != K or len(targets) != scores.shape[0]
+                or not once and len(times) != len(targets)):
             raise ValueError("scores and targets do not fit")
         if K == 1:
             y = targets
             with nogil:
                 for i in range(scores.shape[0]):
-                    learn_score(&state[0, 0], scores[i, 0], y[i] > 0.0)
+                    learn_score(&state[0, 0], scores[i, 0], y[i] > 0.0,
+                                1.0 if once else times[i])
         else:
             labels = targets
             with nogil:
                 for i in range(scores.shape[0]):
                     for k in range(K):
-                        learn_score(&state[k, 0], scores[i, k], labels[i] == k)
+                        learn_score(&state[k, 0], scores[i, k], labels[i] == k,
+                                    1.0 if once else times[i])
 
     def probability(self, scores):
         """Probability of "yes" for each score, rows x outputs."""

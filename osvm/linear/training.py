@@ -35,11 +35,15 @@ _ALIKE, _LOOKED_AT_BLOCKS, _LOOKED_AT_ROWS = 0.03, 4096, np.array([0, 2, 5, 8, 1
 
 @dataclass(slots=True)  # frozen ones take three times as long to make, at every call
 class Examples:
-    """Rows (a `RowSource`, or `ScaledRows`), what is to be learnt, and weights."""
+    """Rows (a `RowSource`, or `ScaledRows`), what is to be learnt, and weights.
+
+    `times` are weights of rows alone, without those of classes: what probabilities go by.
+    """
 
     X: Any
     targets: Array
     weight: Array | None = None
+    times: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -266,7 +270,8 @@ def run(
             own = 1.0 if given is None else np.where(given[rows] > 0, given[rows], 1.0)
             part["eta"][:] *= np.where(weight[rows] > 0, weight[rows], 1.0) / own
         if platt is not None and scores is not None:
-            platt.learn(scores[: stop - start], data.targets[rows])
+            times = None if data.times is None else data.times[rows]
+            platt.learn(scores[: stop - start], data.targets[rows], times)
         if progress is not None:
             progress.add(
                 stop - start, loss=learner.loss_sum - loss, errors=learner.error_sum - errors
@@ -292,7 +297,8 @@ def _run_scaled(
     before = learner.get_state() if roll_back and n > data.X.block_rows else None
     for start, rows, block in data.X.blocks(order):
         weight = None if data.weight is None else data.weight[rows]
-        part = replace(data, X=block, targets=data.targets[rows], weight=weight)
+        times = None if data.times is None else data.times[rows]
+        part = replace(data, X=block, targets=data.targets[rows], weight=weight, times=times)
         try:
             with rows_named(rows):
                 run(

@@ -284,6 +284,23 @@ def test_probabilities(classes):
         plain.fit(X, y).set_params(probability=True).predict_proba(X)
 
 
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_class_weights_do_not_shift_probabilities(classes, multi_class):
+    """A rare class of "balanced" weights was given a third of all probability."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(600) < 0.9, 0, rng.integers(1, classes, 600))
+    X = rng.normal(size=(600, 4)) + y[:, None]
+    options = {"probability": True, "class_weight": "balanced", "random_state": 0}
+    ours = osvm.SVC(multi_class=multi_class, **options).fit(X, y)
+    shares = ours.predict_proba(X).mean(axis=0)
+    np.testing.assert_allclose(shares, np.bincount(y) / 600, atol=0.04)
+    double = osvm.SVC(multi_class=multi_class, **options).fit(
+        X, y, sample_weight=np.full(600, 2.0)
+    )
+    assert double.predict_proba(X).mean(axis=0) == pytest.approx(shares, abs=0.02)
+
+
 # -------------------------------------------------------------------- what fails
 
 

@@ -89,3 +89,47 @@ def test_probability_is_true_or_false(value):
         osvm.LinearClassifier(probability=value).fit(X, y)
     with pytest.raises((TypeError, ValueError), match="probability"):
         osvm.LinearClassifier(probability=value).partial_fit(X, y)
+
+
+@pytest.mark.parametrize("schedule", ["auto", "bottou"])
+@pytest.mark.parametrize("n", [300, 4000])
+def test_a_weight_counts_as_copies_of_its_row_in_probabilities(n, schedule):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = (X[:, 0] + rng.normal(size=n) > 1).astype(int)
+    weight = np.where(y == 1, 5.0, 1.0)
+    weight[::10] = 0.0
+    options = {"probability": True, "schedule": schedule, "random_state": 0}
+    model = osvm.LinearClassifier(**options).fit(X, y, sample_weight=weight / 1000)
+    share = np.average(y, weights=weight)
+    assert np.average(model.predict_proba(X)[:, 1], weights=weight) == pytest.approx(
+        share, abs=0.05
+    )
+    model = osvm.LinearClassifier(**options)
+    for some in np.array_split(rng.permutation(n), 3):
+        model.partial_fit(X[some], y[some], sample_weight=weight[some])
+    assert np.average(model.predict_proba(X)[:, 1], weights=weight) == pytest.approx(
+        share, abs=0.1
+    )
+
+
+def test_rows_of_weight_0_tell_no_probability():
+    f, y = np.linspace(-2, 2, 400)[:, None], np.tile([-1.0, 1.0], 200)
+    alone, all_rows = Platt(1), Platt(1)
+    weight = (np.arange(400) % 3 > 0).astype(float)
+    alone.learn(f[weight > 0].copy(), y[weight > 0])
+    all_rows.learn(f, y, weight)
+    assert all_rows.state.tolist() == alone.state.tolist()
+
+
+def test_few_rows_in_many_columns_have_no_certain_probabilities():
+    """The sigmoid was learnt from scores of rows that the weights had learnt."""
+    rng = np.random.default_rng(0)
+    losses = []
+    for classes in (2, 4):
+        W = rng.normal(size=(60, classes))
+        X = rng.normal(size=(2120, 60))
+        y = (X @ W + 8 * rng.normal(size=(2120, classes))).argmax(axis=1)
+        model = osvm.LinearClassifier(probability=True, random_state=0).fit(X[:120], y[:120])
+        losses.append(log_loss(model.predict_proba(X[120:]), y[120:]) / np.log(classes))
+    assert max(losses) < 1.05

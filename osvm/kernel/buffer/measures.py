@@ -80,20 +80,6 @@ def warn_targets(targets: Array | None, step: float) -> None:
         )
 
 
-def warn_tube(part: Any, spread: float, n_targets: int) -> None:
-    """Warn where a loss that forgives small errors forgives those of a constant answer."""
-    epsilon = float(getattr(part, "epsilon", 0.0))
-    if part.task == "regression" and n_targets >= TOLD and 0.0 < spread < epsilon:
-        warnings.warn(
-            f"targets have a standard deviation of {spread:.3g}, and errors up to "
-            f"epsilon={epsilon:.3g} count as none: little is learnt; lower epsilon (e.g. "
-            f"loss=osvm.losses.EpsilonInsensitive({0.1 * spread:.2g})), or divide the targets "
-            f"by {spread:.2g}",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-
-
 def finite_scores(state: Any, source: RowSource) -> Array:
     """The scores of rows, (n, K), that offset or margin are read off."""
     scores: Array = state.decision(source)

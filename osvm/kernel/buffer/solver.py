@@ -49,7 +49,6 @@ from osvm.kernel.buffer.measures import (
     warn_if_constant,
     warn_rows,
     warn_targets,
-    warn_tube,
 )
 from osvm.kernel.buffer.plan import (
     PARAMETERS,
@@ -71,6 +70,7 @@ from osvm.kernel.buffer.plane import (
 from osvm.kernel.buffer.state import EVICTIONS, KernelState
 from osvm.kernels import Kernel
 from osvm.kernels import from_config as kernel_from_config
+from osvm.linear.constant import warn_tube
 
 OFFSET_ROWS = 5000  # that the offset is read off at most
 _LEAD = {"lead": Field("float", 0.0), "lead_squares": Field("float", 0.0)}
@@ -165,7 +165,7 @@ class BufferSolver:
             raise
         if seen < TOLD <= machine.state.t and plan.slope and machine.state.running is not None:
             weight, _, squares = machine.state.running
-            warn_tube(plan.loss_part, float(np.sqrt(squares / (weight or 1.0))), TOLD)
+            warn_tube(plan.loss_part, float(np.sqrt(squares / (weight or 1.0))), 1)
         if progress is not None:
             progress.finish()
         return machine
@@ -359,8 +359,8 @@ class BufferSolver:
         if trial is None:
             if setting != choice.PLANE:  # whose learner follows the size of each column
                 warn_rows(kernel, batch.X)
-            if n_rows is not None:
-                warn_tube(plan.loss_part, unit, n_rows)
+            if n_rows is not None and n_rows >= TOLD:
+                warn_tube(plan.loss_part, unit, 1)
         state = KernelState(
             kernel.spec(source.n_features),
             source.n_features,
