@@ -21,12 +21,12 @@ from cpython.ref cimport PyObject
 
 from libc.math cimport INFINITY, fabs, isfinite
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from osvm._estimator.lock cimport Locked, ModelLock
 from osvm._input.rows cimport type_code
 from osvm.linear.learner cimport Learner, SGDLearner
-from osvm.linear.model cimport Examples, raise_status
+from osvm.linear.model cimport Examples, Record, raise_status
 from osvm.linear.step_guard cimport bounded_at, bounded_sq_norm
 from osvm.linear.weights cimport SCRATCH
 from osvm.core.rows cimport rows_get
@@ -356,8 +356,7 @@ cdef class OneByOne:
             weight = &c if c != 1.0 else NULL
         examples.X, examples.y, examples.labels = &example.rows, &target, &label
         examples.order, examples.weight, examples.largest = NULL, weight, example.largest
-        examples.record.eta = examples.record.loss = NULL
-        examples.record.error = examples.record.score = NULL
+        memset(&examples.record, 0, sizeof(Record))     # nothing is recorded
         self.learner.weight_bound = -1.0
         return self.learner._learn(&examples, &at, 1)
 
