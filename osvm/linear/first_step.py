@@ -27,7 +27,7 @@ from osvm._parts.compiled import StepSpec
 from osvm.linear.examples import column_moments
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
-from osvm.linear.scaling import take
+from osvm.linear.scaling import spread_rows, take
 from osvm.linear.training import Examples, objective, run
 from osvm.schedules import (
     CANDIDATES,
@@ -250,6 +250,9 @@ def with_first_step(
 def class_weights(targets: Array, weight: Array | None) -> Array:
     """Total weight of each class, of targets -1 and +1 or of codes."""
     codes = targets > 0.0 if targets.dtype.kind == "f" else targets
+    if codes.dtype == bool and weight is None:
+        n = int(np.count_nonzero(codes))
+        return np.array([len(codes) - n, n])
     return np.bincount(codes, weights=weight, minlength=2)
 
 
@@ -293,8 +296,7 @@ def has_usual_units(X: Any) -> bool:
     """
     if not X.sparse:  # every row has all columns, and sizes that are a few times as large count
         return False
-    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _LOOKED_AT_ROWS)).astype(np.int64)
-    part = take(X, rows)[0]
+    part = take(X, spread_rows(X.n_rows, _LOOKED_AT_ROWS))[0]
     sizes = column_moments(part)[0]
     sizes = sizes[sizes > 0.0]
     if not len(sizes):

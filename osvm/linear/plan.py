@@ -302,7 +302,9 @@ class Plan:
 
     def with_first_step(self, eta: float) -> Plan:
         """t0 for a first step of this size."""
-        return dataclasses.replace(self, t0=1.0 / (eta * self.schedule_reg))
+        plan = object.__new__(Plan)  # `replace` checks again what t0 does not change, for each label
+        plan.__dict__.update(self.__dict__, t0=1.0 / (eta * self.schedule_reg), needs_t0=False)
+        return plan
 
 
 def affordable(n_features: int, n_out: int) -> int:
