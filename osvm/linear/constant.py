@@ -33,9 +33,8 @@ from osvm.linear.scaling import (
 from osvm.linear.training import Examples
 from osvm.schedules import MOST_COST, Adaptive, Auto, CoinBetting
 
-# Rows that are scored where the figures of the fit do not settle it; of labels some come first,
-# and the others if these do not settle it either.
-_SCORED_ROWS, _FIRST_ROWS = 4096, 1024
+# Rows that are scored where the figures of the fit do not settle it.
+_SCORED_ROWS = 4096
 # What is better than the constant: beyond doubt in other rows than its own, and at all.
 _CLEARLY, _AT_ALL = 0.95, 0.999
 # What is no loss, of that of the answer 0: nothing is left that features could tell.
@@ -138,30 +137,30 @@ def warn_of_labels(
     member: Any,
     scores_of: Callable[[Array], Array],
     sample_weight: Any,
+    on_the_way: Array,
     stacklevel: int,
 ) -> None:
     """Warn of labels whose models are no better on their rows than one answer for all.
 
-    `member` is rows by labels, `scores_of` gives the scores of rows by their numbers.
+    `member` is rows by labels, in columns; `scores_of` gives the scores of rows by their numbers;
+    `on_the_way` is the mean error of each label before its examples were learnt.
     """
-    doubtful, n = range(len(names)), member.shape[0]
-    for most in (_FIRST_ROWS, _SCORED_ROWS):
-        rows = some_rows(n, most)
-        scores, part = scores_of(rows), member[rows]
-        weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)[rows]
-        bad, unknown = [], []
-        for k in doubtful:
-            targets = np.where(membership_column(part, k), 1.0, -1.0)
-            if not targets.min() < targets.max():
-                unknown.append(k)
-            elif _no_better(plan, targets, scores[:, k : k + 1], weight) is not None:
-                bad.append(k)
-        doubtful = bad + unknown
-        if not doubtful or most >= n:
-            break
+    n, counts = member.shape[0], np.diff(member.indptr)
+    doubtful = np.flatnonzero(on_the_way >= _CLEARLY * np.minimum(counts, n - counts) / n)
+    if not len(doubtful):
+        return
+    rows = some_rows(n, _SCORED_ROWS)
+    scores, member = scores_of(rows), member[rows]
+    weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)[rows]
+    bad = []
+    for k in doubtful.tolist():
+        targets = np.where(membership_column(member, k), 1.0, -1.0)
+        varies = targets.min() < targets.max()
+        if varies and _no_better(plan, targets, scores[:, k : k + 1], weight) is not None:
+            bad.append(repr(names[k]))
     if not bad:
         return
-    some = ", ".join(repr(names[k]) for k in sorted(bad)[:3]) + (", ..." if len(bad) > 3 else "")
+    some = ", ".join(bad[:3]) + (", ..." if len(bad) > 3 else "")
     warnings.warn(
         f"{len(bad)} of {len(names)} labels ({some}) are predicted no better on the training "
         "rows than by one answer for all rows: if the features say anything about them, scale "
