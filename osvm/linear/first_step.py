@@ -322,7 +322,7 @@ def with_intercept_step(plan: Plan, weights: Array) -> Plan:
     largest = _LARGEST_INTERCEPT_STEP if len(weights) == 2 else _LARGEST_SHARED_STEP
     step = 2.0 ** round(-math.log2(rarest))
     step = min(step, largest)
-    return plan if step == plan.intercept_step else dataclasses.replace(plan, intercept_step=step)
+    return plan if step == plan.intercept_step else plan.with_intercept_step(step)
 
 
 def starting_intercept(plan: Plan, targets: Array, weight: Array | None) -> float:
