@@ -486,11 +486,11 @@ class LabelRuns:
             return
         self.blocks += 1
         is_early = self.rows < CLOSELY
-        every = 8 if not is_early else 4 if len(codes) < 32 else 1
+        every = 8 if not is_early else 4 if len(codes) < 64 else 1
         if self.blocks > 16 and self.blocks % every:
             return
         self.rows += len(codes)
-        if not is_early or len(codes) < 64:
+        if not is_early or len(codes) < 8:
             step = 1 if is_early else 128
             self.count(zip(codes[:-1:step].tolist(), codes[1::step].tolist()))
         else:

@@ -10,6 +10,7 @@ option in `CachedSolver.takes`; what only one part reads belongs to the part.
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from numbers import Number
 from typing import Any
 
@@ -35,7 +36,7 @@ def refuse_unread(model: Any, loss: Any, schedule: Any) -> None:
         "taxonomy": loss.needs_distances
         or (isinstance(label_kernel, str) and label_kernel == "taxonomy"),
     }
-    parameters = inspect.signature(type(model).__init__).parameters
+    parameters = _parameters(type(model).__init__)
     for option, readers in READERS.items():
         if reads[option] or option not in parameters:
             continue
@@ -46,11 +47,17 @@ def refuse_unread(model: Any, loss: Any, schedule: Any) -> None:
 
 def refuse_foreign(model: Any, solver: Any) -> None:
     """Raise for an option that the solver does not read and that is not at its default."""
-    parameters = inspect.signature(type(model).__init__).parameters
+    parameters = _parameters(type(model).__init__)
     for option, why in LISTED.items():
         default = parameters[option].default
         if option not in solver.takes and not _is_default(getattr(model, option), default):
             raise ValueError(why.format(solver=solver.name, default=default))
+
+
+@cache
+def _parameters(init: Any) -> Any:
+    """The parameters of a constructor; to find them takes as long as to learn some rows."""
+    return inspect.signature(init).parameters
 
 
 def _is_default(value: Any, default: Any) -> bool:

@@ -17,7 +17,7 @@ from osvm._input.label_sets import membership_column
 from osvm._input.scan import may_be_far
 from osvm._input.types import Array
 from osvm.exceptions import ConvergenceWarning
-from osvm.linear.first_step import rare_rows, some_rows
+from osvm.linear.first_step import class_weights, rare_rows, some_rows
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
 from osvm.linear.scaling import (
@@ -88,11 +88,12 @@ def warn_if_constant(
     if plan.error_kind == "novel":
         return
     numbers = plan.error_kind == "absolute"
+    if not numbers and on_the_way < _CLEARLY * _constant_error(data.targets):
+        return
     rows = some_rows(data.X.n_rows, _SCORED_ROWS)
     targets = data.targets[rows]
     weight = None if data.weight is None else data.weight[rows]
-    constant = _constant_loss(plan, targets, None) if numbers else _constant_error(targets)
-    if on_the_way < _CLEARLY * constant:
+    if numbers and on_the_way < _CLEARLY * _constant_loss(plan, targets, None):
         return
     X, _ = take(data.X, rows, renumber=False)
     scores = np.empty((X.n_rows, learner.weights.n_out))
@@ -136,17 +137,23 @@ def warn_of_labels(
     member: Any,
     scores_of: Callable[[Array], Array],
     sample_weight: Any,
+    on_the_way: Array,
     stacklevel: int,
 ) -> None:
     """Warn of labels whose models are no better on their rows than one answer for all.
 
-    `member` is rows by labels, `scores_of` gives the scores of rows by their numbers.
+    `member` is rows by labels, in columns; `scores_of` gives the scores of rows by their numbers;
+    `on_the_way` is the mean error of each label before its examples were learnt.
     """
-    rows = some_rows(member.shape[0], _SCORED_ROWS)
+    n, counts = member.shape[0], np.diff(member.indptr)
+    doubtful = np.flatnonzero(on_the_way >= _CLEARLY * np.minimum(counts, n - counts) / n)
+    if not len(doubtful):
+        return
+    rows = some_rows(n, _SCORED_ROWS)
     scores, member = scores_of(rows), member[rows]
     weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)[rows]
     bad = []
-    for k in range(len(names)):
+    for k in doubtful.tolist():
         targets = np.where(membership_column(member, k), 1.0, -1.0)
         varies = targets.min() < targets.max()
         if varies and _no_better(plan, targets, scores[:, k : k + 1], weight) is not None:
@@ -278,8 +285,7 @@ def warn_if_off_center(X: Any, stacklevel: int, some: Columns | None = None) -> 
 
 def _constant_error(targets: Array, weight: Array | None = None) -> float:
     """Of the most frequent class."""
-    codes = targets > 0.0 if targets.dtype.kind == "f" else targets  # classes as -1 and +1
-    counts = np.bincount(codes, weights=weight)
+    counts = class_weights(targets, weight)
     return 1.0 - float(counts.max() / counts.sum())
 
 
@@ -288,12 +294,13 @@ def _constant_loss(plan: Plan, targets: Array, weight: Array | None) -> float:
     if plan.error_kind == "absolute":
         choices = np.array([np.median(targets), np.average(targets, weights=weight)])
     else:
-        choices = np.linspace(-6.0, 6.0, 49)
-        weight = np.bincount(targets > 0.0, weights=weight, minlength=2)
+        choices = 0.25 * np.arange(-24.0, 25.0)
+        weight = class_weights(targets, weight)
         targets = np.array([-1.0, 1.0])
     if not plan.fit_intercept:
         choices = np.zeros(1)
     # one loss for all pairs: a call for each choice would cost more than a small fit
     pairs = np.repeat(choices, len(targets)), np.tile(targets, len(choices))
     losses = plan.loss.value(pairs[1], pairs[0]).reshape(len(choices), len(targets))
-    return float(np.average(losses, axis=1, weights=weight).min())
+    means = losses.mean(axis=1) if weight is None else losses @ weight / weight.sum()
+    return float(means.min())

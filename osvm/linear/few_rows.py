@@ -46,7 +46,7 @@ from osvm.linear.dual import DualSolver
 from osvm.linear.examples import column_moments
 from osvm.linear.first_step import rare_rows
 from osvm.linear.learner import SGDLearner
-from osvm.linear.scaling import take
+from osvm.linear.scaling import spread_rows, take
 from osvm.linear.training import run
 from osvm.losses import Hinge
 from osvm.schedules import MOST_COST, Constant
@@ -109,8 +109,7 @@ def _have_one_norm(X: Any, near: float) -> bool:
     """
     if near < np.inf and not X.sparse:
         return False
-    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _LOOKED_AT_ROWS)).astype(np.int64)
-    squares = take(X, rows)[1]
+    squares = take(X, spread_rows(X.n_rows, _LOOKED_AT_ROWS))[1]
     squares = squares[squares > 0.0]
     if len(squares) == 0:
         return near == np.inf

@@ -27,7 +27,7 @@ from osvm._parts.compiled import StepSpec
 from osvm.linear.examples import column_moments
 from osvm.linear.learner import SGDLearner
 from osvm.linear.plan import Plan
-from osvm.linear.scaling import take
+from osvm.linear.scaling import spread_rows, take
 from osvm.linear.training import Examples, objective, run
 from osvm.schedules import (
     CANDIDATES,
@@ -251,6 +251,9 @@ def with_first_step(
 def class_weights(targets: Array, weight: Array | None) -> Array:
     """Total weight of each class, of targets -1 and +1 or of codes."""
     codes = targets > 0.0 if targets.dtype.kind == "f" else targets
+    if codes.dtype == bool and weight is None:
+        n = int(np.count_nonzero(codes))
+        return np.array([len(codes) - n, n])
     return np.bincount(codes, weights=weight, minlength=2)
 
 
@@ -294,8 +297,7 @@ def has_usual_units(X: Any) -> bool:
     """
     if not X.sparse:  # every row has all columns, and sizes that are a few times as large count
         return False
-    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _LOOKED_AT_ROWS)).astype(np.int64)
-    part = take(X, rows)[0]
+    part = take(X, spread_rows(X.n_rows, _LOOKED_AT_ROWS))[0]
     sizes = column_moments(part)[0]
     sizes = sizes[sizes > 0.0]
     if not len(sizes):
@@ -321,7 +323,7 @@ def with_intercept_step(plan: Plan, weights: Array) -> Plan:
     largest = _LARGEST_INTERCEPT_STEP if len(weights) == 2 else _LARGEST_SHARED_STEP
     step = 2.0 ** round(-math.log2(rarest))
     step = min(step, largest)
-    return plan if step == plan.intercept_step else dataclasses.replace(plan, intercept_step=step)
+    return plan if step == plan.intercept_step else plan.with_intercept_step(step)
 
 
 def starting_intercept(plan: Plan, targets: Array, weight: Array | None) -> float:

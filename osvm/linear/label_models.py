@@ -306,14 +306,22 @@ def tried_plans(
     sets = _rows_of(sets, sample.rows)
     present = np.bincount(sets[1], minlength=len(counts))
     trials, searches, owns = {}, {}, {}
+    made: dict[tuple[float, float], Plan] = {}  # many labels try the same
+
+    def trial(k: int, eta: float) -> Plan:
+        key = owns[k].intercept_step, eta
+        if key not in made:
+            made[key] = trial_plan(owns[k], eta, sample)
+        return made[key]
+
     for k in told:
         classes = np.array([all_rows - owned[k], owned[k]])
         if class_weight is not None:
             classes *= class_weight[:, k]
-        own = with_intercept_step(plan, classes)
+        owns[k] = with_intercept_step(plan, classes)
         rarer = min(present[k], sample.X.n_rows - present[k])
-        searches[k] = first_step_trials(own, sample, rarer=rarer)
-        owns[k], trials[k] = own, trial_plan(own, next(searches[k]), sample)
+        searches[k] = first_step_trials(owns[k], sample, rarer=rarer)
+        trials[k] = trial(k, next(searches[k]))
     while trials:
         labels = list(trials)
         factors = None if class_weight is None else np.ascontiguousarray(class_weight[:, labels])
@@ -321,7 +329,7 @@ def tried_plans(
         costs = _trial_costs(list(trials.values()), sample, own_sets, dtype, weight, factors)
         for k, cost in zip(labels, costs.tolist()):
             try:
-                trials[k] = trial_plan(owns[k], searches[k].send(cost), sample)
+                trials[k] = trial(k, searches[k].send(cost))
             except StopIteration as stop:
                 plans[k] = stop.value
                 del trials[k]

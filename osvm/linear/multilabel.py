@@ -195,7 +195,10 @@ epochs, tol, shuffle, random_state, probability
             if moved is None:
                 warn_of_columns(source, plan, stacklevel=2)
             scores_of = lambda some: self.decision_function(rows[some])  # noqa: E731
-            warn_of_labels(plan, self.classes_.tolist(), member, scores_of, sample_weight, 2)
+            learners = [joined.block] if joined else [model._learner for model in models]
+            errors = np.hstack([learner.error_sum / learner.seen for learner in learners])
+            names = self.classes_.tolist()
+            warn_of_labels(plan, names, member, scores_of, sample_weight, errors, 2)
             return self
 
     def _fit_joined(

@@ -302,7 +302,17 @@ class Plan:
 
     def with_first_step(self, eta: float) -> Plan:
         """t0 for a first step of this size."""
-        return dataclasses.replace(self, t0=1.0 / (eta * self.schedule_reg))
+        return self._changed(t0=1.0 / (eta * self.schedule_reg), needs_t0=False)
+
+    def with_intercept_step(self, step: float) -> Plan:
+        """The plan of which t0 is open, with this step of b."""
+        return self._changed(intercept_step=step, intercept_eta0=step)
+
+    def _changed(self, **numbers: Any) -> Plan:
+        """`replace`, without checking again, for each of many labels, what does not change."""
+        plan = object.__new__(Plan)
+        plan.__dict__.update(self.__dict__, **numbers)
+        return plan
 
 
 def affordable(n_features: int, n_out: int) -> int:

@@ -220,13 +220,19 @@ def _are_far(mean: Array, deviation: Array, most: float) -> Array:
     return (size > most * deviation) & ((deviation > VARIES * size) | (size > most))
 
 
+def spread_rows(n: int, most: int) -> Array:
+    """At most so many of n row numbers, the first and the last and others evenly between them."""
+    count = min(n, most)
+    return np.arange(count) * (n - 1) // max(count - 1, 1)
+
+
 def some_columns(X: Any, most: int = 0) -> Columns:
     """Numbers of some rows; largest |x|, mean and deviation of the columns that they have, which
     sparse rows number as they come; and the mean of their squared norms.
     """
     X = X.X if isinstance(X, ScaledRows) else X
     most = most or (_SPARSE_ROWS if X.sparse else _LOOKED_AT_ROWS)
-    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, most)).astype(np.int64)
+    rows = spread_rows(X.n_rows, most)
     part, squares = take_rows(X, rows)
     return rows, *column_moments(part), squares.mean()
 
@@ -317,7 +323,7 @@ def common_size(X: Any) -> float:
     """
     if not X.sparse or X.n_rows < 2:
         return 0.0
-    rows = np.linspace(0, X.n_rows - 1, min(X.n_rows, _COUNTED_ROWS)).astype(np.int64)
+    rows = spread_rows(X.n_rows, _COUNTED_ROWS)
     part, squares = take(X, rows)
     count = part.mean_count * part.n_rows
     # how often columns that come at all do so, if one row in ten has each of them

@@ -21,7 +21,7 @@ from osvm.linear.examples import BLOCK, WINDOW, bounded_weight, full, windowed
 from osvm.linear.learner import SGDLearner
 from osvm.linear.mixing import Mixer, useful_jobs
 from osvm.linear.plan import Plan
-from osvm.linear.scaling import ScaledRows, decide, rows_named
+from osvm.linear.scaling import ScaledRows, decide, rows_named, spread_rows
 from osvm.linear.scores import Platt
 from osvm.linear.scores import objective as compiled_objective
 from osvm.schedules import DECIDED_AT, Auto
@@ -360,12 +360,13 @@ def resolve_shuffle(shuffle: bool | str, targets: Array) -> bool | str:
     n_blocks = len(targets) // BLOCK
     if shuffle is not True or n_blocks <= WINDOW:  # one window is mixed as a whole
         return shuffle
-    blocks = np.linspace(0, n_blocks - 1, min(n_blocks, _LOOKED_AT_BLOCKS)).astype(np.int64)
+    blocks = spread_rows(n_blocks, _LOOKED_AT_BLOCKS)
     values = targets.take(blocks[:, None] * BLOCK + _LOOKED_AT_ROWS)
     first, others = values[:, :1], values[:, 1:]
     if values.dtype.kind == "f":
-        unlike = float(np.square(others - first).mean())
-        usual = 2.0 * float(values.var())
+        apart, off = (others - first).ravel(), values.ravel() - values.mean()
+        unlike = float(apart @ apart) / apart.size
+        usual = 2.0 * float(off @ off) / off.size
     else:
         unlike = float(np.count_nonzero(others != first)) / others.size
         shares = np.bincount(values.ravel()) / values.size

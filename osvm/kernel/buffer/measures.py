@@ -260,12 +260,11 @@ def _width(kernel: Kernel, gamma: float, rows: Any) -> str:
     The gamma suggested gives the median pair of rows a kernel value of 1/e.
     """
     values = np.array(kernel(rows, rows), np.float64)
-    is_other = ~np.eye(len(values), dtype=bool)
-    others = values[is_other].reshape(len(values), -1)
-    median, nearest = float(np.median(others)), float(np.median(others.max(axis=1)))
-    if median > ALIKE and others.min() < 1.0:
+    n, is_other = len(values), ~np.eye(len(values), dtype=bool)
+    np.fill_diagonal(values, 0.0)
+    if 2 * np.count_nonzero(values > ALIKE) > n * (n - 1) and values[is_other].min() < 1.0:
         what, how = f"the kernel of most pairs of rows is above {ALIKE}", "raise"
-    elif nearest < APART:
+    elif 2 * np.count_nonzero(values.max(axis=1) < APART) > n:
         what, how = f"the kernel of a row with its nearest is below {APART} for most", "lower"
     else:
         return ""

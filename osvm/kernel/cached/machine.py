@@ -288,8 +288,9 @@ def check_sizes(kernel: kernels.Kernel, rows: Any, dtype: Any) -> None:
     if gamma > np.finfo(dtype).max:
         raise ValueError(f"gamma={gamma:g} overflows {np.dtype(dtype)}; scale the rows")
     with np.errstate(over="ignore"):
-        squares = kernels.Linear().diagonal(rows).astype(dtype)
-        fits = np.isfinite(squares) & np.isfinite(kernel.diagonal(rows).astype(dtype))
+        fits = np.isfinite(kernels.Linear().diagonal(rows).astype(dtype))
+        if kernel.name != kernels.RBF.name:  # of a row with itself it is 1
+            fits &= np.isfinite(kernel.diagonal(rows).astype(dtype))
     if not fits.all():
         raise ValueError(
             f"row {int(np.argmin(fits))} is too large: its norm, or its kernel with itself, "
