@@ -344,7 +344,10 @@ class Quantile:
         step = max(self.shortfall, self.spread * np.sqrt(rate))
         self.level += 2 * rate * step * (self.nu - (gap < 0))
         rate = min(1.0, 4 * relative / (self.count + 3))
+        before = self.size
         self.size += rate * (abs(score) / mass - self.size)
+        if self.size > 100 * before:  # beside this score the ones before are nothing
+            self.level, self.shortfall, self.spread = score / mass / self.size, 0.0, 0.0
 
     def margin(self, mass):
         return (self.level - 1e-6 * abs(self.level)) * self.size * mass

@@ -37,7 +37,8 @@ class LabelSets:
         refuse_masked(Y, "Y")
         if Y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        if not hasattr(Y, "__len__") and hasattr(Y, "__array__"):
+        is_frame = hasattr(Y, "columns") and hasattr(Y, "to_numpy")
+        if is_frame or (not hasattr(Y, "__len__") and hasattr(Y, "__array__")):
             Y = np.asarray(Y)
         if isinstance(Y, np.ndarray) and Y.shape[1:] == (1,) and not np.isin(Y, (0, 1)).all():
             Y = validate.check_y_classes(Y[:, 0]).reshape(-1, 1).tolist()
@@ -98,9 +99,15 @@ class LabelSets:
             index = LabelIndex.of(given) if index is None else index.grown(given)[0]
         elif index is None:
             index = LabelIndex.empty() if self.width is None else self.new_index()
-        if self.width is not None and self.width > len(index):
-            raise ValueError(f"Y has {self.width} columns where the model has {len(index)} labels")
         return index
+
+    def named(self, index: LabelIndex) -> LabelSets:
+        """With the labels of `index` for the columns of a matrix, as `predict` has them."""
+        if self.width is None:
+            return self
+        if self.width != len(index):
+            raise ValueError(f"Y has {self.width} columns where the model has {len(index)} labels")
+        return LabelSets(index.classes[self.flat], self.ends, None)
 
     def row_of(self) -> Array:
         """The row of each label."""

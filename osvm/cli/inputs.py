@@ -56,7 +56,11 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("tables (CSV, TSV, JSON lines, Parquet)")
     add = group.add_argument
     add("--label", metavar="COLUMN", help="column of the label (default: label)")
-    add("--text", metavar="COLUMN[,COLUMN]", help="columns of text, to be hashed")
+    add(
+        "--text",
+        metavar="COLUMN[,COLUMN]",
+        help="columns of text, to be hashed, in place of numbers",
+    )
     add("--features", metavar="COLUMN,...", help="columns of numbers (default: all others)")
     add("--weight", metavar="COLUMN", help="column of weights")
     add("--separator", metavar="CHAR", help="of CSV fields, or of label and text (default: tab)")
@@ -232,10 +236,13 @@ def _open_like(arguments: argparse.Namespace, source: Any, model: Any) -> Reader
     format = saved.pop("format")
     if saved.get("tokenizer"):
         saved["tokenizer"] = model.tokenizer_
-    if arguments.format not in (None, format):
+    other = arguments.format
+    if other is None and not str(source).endswith(".txt"):  # which holds any of them
+        named = guess_format(source)
+        other = named if named in ("jsonl", "parquet") else format
+    if other not in (None, format):
         arguments.parser.error(
-            f"the model was trained on {format} data; its columns cannot come from "
-            f"{arguments.format}"
+            f"the model was trained on {format} data; its columns cannot come from {other}"
         )
     options = {**_common(arguments, format), **saved}
     if format == "svmlight":

@@ -131,6 +131,8 @@ def _run(arguments: argparse.Namespace) -> int:
         if reader.tokenizer is not None:
             reader.tokenizer.keep_terms_from_now_on()
             reader.counting = True
+        if reader.left_out and model is None:
+            say(arguments, f"left out, beside the text: columns {', '.join(reader.left_out)}")
         fresh = model is None
         if model is None:
             model = make_estimator(arguments, numeric_labels=_numeric(reader))

@@ -98,7 +98,8 @@ epochs, tol, shuffle, random_state, probability
 
     _error_kind = "class"
     _docs: ClassVar[dict[str, str]] = {
-        "y": "n collections of labels, or an (n, K) matrix of 0 and 1, dense or sparse",
+        "y": "n collections of labels, or an (n, K) matrix of 0 and 1, dense or sparse, with "
+        "the columns of `classes_`",
         "predict": "array, shape (n, K)",
         "decision_function": "array, shape (n, K)",
     }
@@ -265,6 +266,7 @@ epochs, tol, shuffle, random_state, probability
                 )
             is_first = "_index" not in self.__dict__
             index = sets.stream_index(self.__dict__.get("_index"), classes)
+            sets = sets.named(index)
             wide, codes = index.grown(sets.flat) if len(sets.flat) else (index, sets.flat)
             if not 0 < len(wide) <= MAX_LABELS:
                 raise ValueError(f"{len(wide)} labels; there must be 1 to {MAX_LABELS}")
@@ -412,7 +414,7 @@ epochs, tol, shuffle, random_state, probability
         self._check_fitted()
         with self._lock:
             found, known = self.predict(X), self._index
-        sets = LabelSets.of(y, len(found))
+        sets = LabelSets.of(y, len(found)).named(known)
         index, codes = known.grown(sets.flat) if len(sets.flat) else (known, sets.flat)
         wanted = sets.membership(codes, len(index)).toarray()
         extra = wanted[:, len(known) :].any(axis=1)  # labels that the model does not know

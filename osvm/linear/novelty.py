@@ -126,7 +126,7 @@ class LinearNovelty(OutlierMixin, OneScore):
             weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=True)
             self._check_nu()
             self._learn_next(X, source, rows, np.ones(source.n_rows), weight)
-            self._keep_scores(source)
+            self._keep_scores(source, weight)
             return self
 
     # --------------------------------------------------------------- the offset
@@ -160,12 +160,15 @@ class LinearNovelty(OutlierMixin, OneScore):
         recent[0], recent[1 : 1 + len(some)] = len(some), some
         return {"_recent": recent, "_offset": offset}
 
-    def _keep_scores(self, source: Any) -> None:
-        """After rows of a stream."""
+    def _keep_scores(self, source: Any, weight: Array | None) -> None:
+        """After rows of a stream; those of weight 0 do not count."""
         if "_recent" not in self.__dict__:
             self._recent = np.zeros(1 + RECENT)
             self.__dict__.pop("_one", None)
-        scores = _scores(self._learner, source, max(0, source.n_rows - RECENT))
+        first = max(0, source.n_rows - RECENT)
+        scores = _scores(self._learner, source, first)
+        if weight is not None:
+            scores = scores[weight[first:] > 0.0]
         at = int(self._recent[0])
         self._recent[1 + (at + np.arange(len(scores))) % RECENT] = scores
         self._recent[0] = at + len(scores)
@@ -178,7 +181,7 @@ class LinearNovelty(OutlierMixin, OneScore):
             self._need_attribute("_learner")
             offset = self.__dict__.get("_offset")
             if offset is None:
-                n = min(int(self._recent[0]), RECENT)
+                n = max(1, min(int(self._recent[0]), RECENT))  # 0 before there is a row
                 k = min(int(self.nu * n * (1 + 1e-12)), n - 1)
                 offset = self._offset = float(np.partition(self._recent[1 : 1 + n], k)[k])
             return offset

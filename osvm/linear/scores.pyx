@@ -328,7 +328,7 @@ cdef inline double sigmoid(double z) noexcept nogil:
 
 
 cdef void learn_score(double *s, double f, double target, double times) noexcept nogil:
-    """One Newton step for an example that counts so many times; s = (a, c, h_aa, h_ac, h_cc, n)."""
+    """One Newton step for an example that counts so often; s = (a, c, h_aa, h_ac, h_cc, n)."""
     cdef double keep, p, slope, weight, g_a, g_c, det, step_a, step_c, largest
     if not (fabs(f) < HUGE_SCORE and times > 0.0):  # NaN, or beyond what the curvature can hold
         return

@@ -10,7 +10,7 @@ after a `seek` are the ones that an undisturbed reader gives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,7 @@ class Reader:
     weighted = False  # whether batches carry weights
     eager = False  # whether a batch ends where the data pause, for pipes that are read live
     tokenizer: HashingTokenizer | None = None  # of documents, where there are any
+    left_out: Sequence[str] = ()  # columns of a table beside those of text
 
     def __init__(self, *, batch_size: int, on_error: str):
         self.batch_size = check_batch_size(batch_size)

@@ -129,6 +129,8 @@ class CsvReader(RecordReader):
                 raise FormatError(
                     self.name, 1, 1, f"no column {name!r}; the columns are {', '.join(names)}"
                 )
+        if self.text is not None:
+            self.left_out = [name for name in names if name not in columns]
         places = [names.index(name) for name in columns]
         self._wanted = bytes(1 if k in places else 0 for k in range(len(names)))
         rank = {place: k for k, place in enumerate(sorted(set(places)))}

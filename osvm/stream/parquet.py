@@ -115,6 +115,7 @@ class ParquetReader(Reader):
                 )
         if self.text is not None:
             self._set_tokenizer(tokenizer)
+            self.left_out = [name for name in names if name not in self._names]
         self.n_features = self._count_columns(n_features)
         self._batches: Iterator[Any] | None = None
         self._used = 0  # batches

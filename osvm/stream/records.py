@@ -150,7 +150,9 @@ class RecordReader(LineReader):
         value = read_double(field.strip())
         if value is None or (self.dtype == np.float32 and abs(value) > 3.4028235e38):
             shown = field[:40].decode("utf-8", "replace")
-            hint = "; name columns of text with text (--text)" if self._all_columns else ""
+            hint = ""
+            if self._all_columns:
+                hint = "; name columns of text with text (--text), or of numbers with features"
             raise ValueError(
                 f"column {name!r} holds {shown!r}, which is not a finite number{hint}"
             )

@@ -154,3 +154,27 @@ def test_options_of_the_tokenizer(folder):
     command("train", folder / "reviews.csv", "-m", folder / "o.osvm", *flags)
     tokenizer = osvm.load(folder / "o.osvm").tokenizer_
     assert tokenizer.tokens("the film and a story") == ["the", "and"]
+
+
+def test_columns_of_numbers_beside_text_are_named(capsys, tmp_path, monkeypatch):
+    """They were left out without a word, where a refusal had advised --text."""
+    monkeypatch.chdir(tmp_path)
+    with open("a.csv", "w") as file:
+        file.write("color,size,label\n" + "red,1.5,yes\nblue,2.5,no\n" * 20)
+    assert cli.main(["train", "a.csv", "-m", "m", "--text", "color"]) == 0
+    assert "left out, beside the text: columns size" in capsys.readouterr().err
+    assert cli.main(["train", "a.csv", "-m", "m", "--features", "size"]) == 0
+    assert "left out" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["b.parquet", "b.jsonl"])
+def test_a_file_of_another_format_is_not_read_as_the_models(name, capsys, tmp_path, monkeypatch):
+    """Its bytes were parsed as CSV: "a NUL byte"."""
+    monkeypatch.chdir(tmp_path)
+    with open("a.csv", "w") as file:
+        file.write("size,label\n" + "1.5,yes\n-2.5,no\n" * 20)
+    assert cli.main(["train", "a.csv", "-m", "m"]) == 0
+    open(name, "w").close()
+    with pytest.raises(SystemExit):
+        cli.main(["predict", name, "-m", "m"])
+    assert "trained on csv data; its columns cannot come from" in capsys.readouterr().err

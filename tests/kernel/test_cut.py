@@ -116,3 +116,17 @@ def test_a_resumed_and_a_merged_stream_go_on(tmp_path):
     assert np.array_equal(other.decision_function(X), model.decision_function(X))
     assert np.isfinite(merged.decision_function(X)).all()
     assert merged._machine.state.running[6] == 500 + 900 + 400
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_offset_is_not_beyond_all_scores(seed):
+    """Scores that are nothing beside a later one made it 1e90, and all answers one class."""
+    rng = np.random.default_rng(seed)
+    n, d = 200, 20
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7) * 10.0 ** rng.integers(-3, 3, d)
+    y = np.sort((X @ rng.normal(size=d) > 0).astype(int))
+    model = osvm.KernelClassifier(gamma=0.1, random_state=0).partial_fit(X, y, classes=[0, 1])
+    largest = np.abs(model.decision_function(X) - model.intercept_).max()
+    assert abs(float(model.intercept_[0])) <= largest
+    novelty = osvm.KernelNovelty(gamma=0.1).partial_fit(X)
+    assert abs(novelty.offset_) <= np.abs(novelty.score_samples(X)).max()

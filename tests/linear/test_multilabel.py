@@ -499,3 +499,35 @@ def test_losses_of_two_scores_are_learnt_by_fit(loss):
     Y = [["a"] if x[0] > 0 else ["b", "c"] for x in X]
     model = osvm.MultilabelClassifier(loss=loss, random_state=0).fit(X, Y)
     assert (model.predict(X)[:, 0] == (X[:, 0] > 0)).mean() > 0.9
+
+
+@pytest.mark.parametrize("names", [["a", "b", "c"], [10, 20, 30], [2, 1, 0]])
+def test_the_columns_of_a_matrix_are_those_of_the_classes(names):
+    """They were labels 0, 1, 2: three new ones beside 10, 20, 30."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    Y = (X[:, :3] > 0).astype(int)
+    model = osvm.MultilabelClassifier(random_state=0).partial_fit(X, Y, classes=names)
+    same = osvm.MultilabelClassifier(random_state=0).partial_fit(X, Y)
+    assert model.classes_.tolist() == names
+    np.testing.assert_array_equal(model.predict(X), same.predict(X))
+    found = model.partial_fit(X, csr_array(Y)).predict(X)
+    assert model.classes_.tolist() == names
+    assert model.score(X, found) == model.score(X, model.predict_labels(X)) == 1.0
+    for narrow in (Y[:, :2], csr_array(Y[:, :2])):
+        for call in (model.partial_fit, model.score):
+            with pytest.raises(ValueError, match="Y has 2 columns where the model has 3 labels"):
+                call(X, narrow)
+
+
+def test_a_frame_of_labels_is_a_matrix():
+    """Its rows were taken for its columns' names."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 4))
+    Y = (X[:, :2] > 0).astype(int)
+    model = osvm.MultilabelClassifier(random_state=0).fit(
+        X, pandas.DataFrame(Y, columns=["p", "q"])
+    )
+    same = osvm.MultilabelClassifier(random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), same.predict(X))

@@ -121,3 +121,18 @@ def test_nu_is_checked(nu):
     for way in ("fit", "partial_fit"):
         with pytest.raises(ValueError, match="nu must be"):
             getattr(osvm.LinearNovelty(nu=nu), way)(X)
+
+
+def test_rows_of_weight_0_do_not_move_the_margin_of_a_stream():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4)) + 3
+    X[1::2] *= -50
+    weight = np.ones(400)
+    weight[1::2] = 0
+    options = {"schedule": "constant", "reg": 0.01}
+    model = osvm.LinearNovelty(**options).partial_fit(X, sample_weight=weight)
+    alone = osvm.LinearNovelty(**options).partial_fit(X[::2])
+    assert model.offset_ == pytest.approx(alone.offset_, rel=0.3)
+    assert np.mean(model.predict(X[::2]) < 0) == pytest.approx(0.1, abs=0.01)
+    nothing = osvm.LinearNovelty().partial_fit(X, sample_weight=0 * weight)
+    assert np.isfinite(nothing.offset_)

@@ -19,6 +19,8 @@
 # - rows are judged before they are learnt, as later rows will be;
 # - the units of scores and of weights do not matter, and a row of weight 0 changes nothing;
 # - scores within GUARD of the level are not below it, nor is a row like all others;
+# - a score that makes their mean size MOST_RATIO times as large is the first: a level found among
+#   scores that are nothing beside it has no size in its unit;
 # - all numbers are finite: what would not be in range is forgotten, and the next row is the first.
 from libc.math cimport fabs, sqrt
 
@@ -29,9 +31,11 @@ cdef extern from *:
     """
     #define OSVM_SHARE_GUARD 1e-6 /* of the level; beyond the rounding of float32 rows */
     #define OSVM_SHARE_RANGE 1e150
+    #define OSVM_SHARE_MOST_RATIO 100.0 /* of their sizes, by one score */
     """
     const double GUARD "OSVM_SHARE_GUARD"
     const double RANGE "OSVM_SHARE_RANGE"
+    const double MOST_RATIO "OSVM_SHARE_MOST_RATIO"
 
 cdef struct Share:
     double margin           # that answers use
@@ -84,6 +88,10 @@ cdef inline void share_judge(Share *s, double score, double weight, double nu) n
         ratio = step / s.size
     if step > 0.0:
         s.size = step
+    if ratio > MOST_RATIO:      # beside this score the ones before are nothing
+        s.level = score
+        s.shortfall = s.spread = 0.0
+        ratio = 1.0
     s.level *= ratio
     s.shortfall *= ratio
     s.spread *= ratio
