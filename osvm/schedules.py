@@ -386,7 +386,8 @@ class Auto(Schedule):
     last half of its epochs.  There are two epochs, more where there are less than 10,000 rows:
     so many that 20,000 are visited, and at most 50; they end where no row has a loss any more.
     With more than 50 columns to a row the first setting learns alone, or :class:`Bottou`'s where
-    the rows are alike in norm.
+    the rows are alike in norm.  Where one of two classes is rare in sparse rows of more columns
+    than rows, `fit` takes :class:`CoinBetting`.
 
     Numbers are learnt with normalized :class:`Adaptive` steps and the average of the last half
     to three quarters of the examples: neither the units of the features nor those of the
