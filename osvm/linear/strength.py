@@ -48,8 +48,11 @@ def suited_strength(X: Any, shape: tuple[int, Any], offset: bool, seed: int, dat
             scores = judged @ np.atleast_2d(solver.weights.array()).T + solver.intercept
             answer = np.sign(scores[:, 0]) if shape[0] == 1 else scores.argmax(axis=1)
             errors[C][left_out] = weight[left_out] * (answer != targets[left_out])
-        seldom = errors[usual].sum() <= _SELDOM * weight[left_out].sum()
-        if seldom or _is_clear(errors[_STRENGTHS[1]] - errors[usual], 0.5):
+            if C == usual and errors[C].sum() <= _SELDOM * weight[left_out].sum():
+                return usual
+            if C == _STRENGTHS[1] and _is_clear(errors[C] - errors[usual], 0.5):
+                return usual
+        if not any(errors[C].sum() < errors[usual].sum() for C in _STRENGTHS[1:]):
             return usual
     clear = [C for C in _STRENGTHS if _is_clear(errors[usual] - errors[C])]
     return min(clear, key=lambda C: errors[C].sum(), default=usual)
