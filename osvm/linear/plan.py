@@ -374,7 +374,10 @@ def resolve_epochs(epochs: int | None, plan: Plan, n_rows: int, rare: bool) -> i
     if not is_chosen(plan) and plan.schedule is not RUNNING:
         return EPOCHS
     if isinstance(plan.schedule, Auto):
-        return max(10 if rare else 2, min(50, math.ceil(20_000 / n_rows)))
+        visits = math.ceil(20_000 / n_rows)
+        if rare:
+            return max(10, min(50, visits))
+        return max(2, min(visits, max(16, min(50, math.ceil(5_000 / n_rows)))))
     if plan.schedule == BETS:
         return max(3, min(10, math.ceil(5_000 / n_rows)))
     return max(EPOCHS, min(100, math.ceil(4_000 / n_rows)))

@@ -213,7 +213,7 @@ def test_fit_goes_on_with_the_best_setting_alone():
     for one in (model, again):
         one.partial_fit(X, y)
     assert_same_state(model, again)
-    assert osvm.LinearClassifier(random_state=0).fit(X, y).n_iter_ == 20
+    assert osvm.LinearClassifier(random_state=0).fit(X, y).n_iter_ == 16
     model = osvm.LinearClassifier(random_state=0).fit(np.tile(X, (12, 1)), np.tile(y, 12))
     assert model.n_iter_ == 2
 
