@@ -43,14 +43,14 @@ def suited_strength(X: Any, shape: tuple[int, Any], offset: bool, seed: int, dat
     for left_out in np.array_split(np.random.default_rng(seed).permutation(n), 4)[:3]:
         kept = np.delete(np.arange(n), left_out)
         part, judged = take(X, kept, renumber=False)[0], rows[left_out]
-        for C in _STRENGTHS:
+        for k, C in enumerate(_STRENGTHS):
             solver = optimum(part, shape, offset, seed, targets[kept], weight[kept], C, _TRIED_TOL)
             scores = judged @ np.atleast_2d(solver.weights.array()).T + solver.intercept
             answer = np.sign(scores[:, 0]) if shape[0] == 1 else scores.argmax(axis=1)
             errors[C][left_out] = weight[left_out] * (answer != targets[left_out])
-            if C == usual and errors[C].sum() <= _SELDOM * weight[left_out].sum():
+            if k == 0 and errors[C].sum() <= _SELDOM * weight[left_out].sum():
                 return usual
-            if C == _STRENGTHS[1] and _is_clear(errors[C] - errors[usual], 0.5):
+            if k == 1 and _is_clear(errors[C] - errors[usual], 0.5):
                 return usual
         if not any(errors[C].sum() < errors[usual].sum() for C in _STRENGTHS[1:]):
             return usual
