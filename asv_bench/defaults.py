@@ -32,6 +32,7 @@ from asv_bench.defaults_sets import SETS, Dataset
 from asv_bench.report import Report, bench_scale, make_parser
 
 FAILED = -1e6  # the score of an answer that is not finite
+BY_SEED = {"seed": 0, "score": 4, "same_data": 4, "seconds": 6}  # of records, and their digits
 
 
 def score(metric: str, answer: np.ndarray, truth: np.ndarray) -> float:
@@ -104,6 +105,30 @@ def with_peers(ours: list[dict[str, Any]], known: list[dict[str, Any]]) -> list[
     ]
     met = {(r["set"], r["mode"], r["seed"]) for r in peers}
     return [r for at, r in place.items() if at in met] + peers
+
+
+def packed(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records for a file: one for each set, mode and learner, with lists by seed."""
+    groups: dict[tuple[str, ...], dict[str, Any]] = {}
+    for r in records:
+        key = {name: r[name] for name in ("set", "mode", "learner")}
+        group = groups.setdefault(tuple(key.values()), {**key, **{name: [] for name in BY_SEED}})
+        for name, digits in BY_SEED.items():
+            value = r.get(name)
+            group[name].append(value if value is None else round(value, digits))
+    for group in groups.values():
+        if not any(x is not None for x in group["same_data"]):
+            del group["same_data"]
+    return list(groups.values())
+
+
+def unpacked(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records of `packed`."""
+    return [
+        {**g, **{name: g[name][i] for name in BY_SEED if name in g}}
+        for g in groups
+        for i in range(len(g["seed"]))
+    ]
 
 
 def summarize(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -233,17 +258,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             missing.append(f"{data.name} ({error})")
     print(file=sys.stderr)
     if options.peers is not None:
-        records = with_peers(
-            records, json.loads(Path(options.peers).read_text())["data"]["records"]
-        )
+        known = json.loads(Path(options.peers).read_text())["data"]["records"]
+        records = with_peers(records, unpacked(known))
     lines = summarize(records)
     add_tables(report, lines)
     if missing:
         print("left out:", "; ".join(missing))
-    report.data = {"lines": lines, "seeds": seeds, "left_out": missing, "records": [
-        {k: r[k] for k in ("set", "mode", "learner", "seed", "score", "same_data", "seconds")}
-        for r in records
-    ]}  # fmt: skip
+    report.data = {
+        "lines": lines, "seeds": seeds, "left_out": missing, "records": packed(records),
+    }  # fmt: skip
     report.finish()
 
 

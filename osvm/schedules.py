@@ -384,9 +384,11 @@ class Auto(Schedule):
     rows, of which there are more than columns, only the one with explicit steps), goes on with
     the one that errs least on the second half of them, and predicts with the average over the
     last half of its epochs.  There are two epochs, more where there are less than 10,000 rows:
-    so many that 20,000 are visited, and at most 50; they end where no row has a loss any more.
+    so many that 20,000 are visited, and at most 16 (of less than 312 rows so many that 5,000 are,
+    and at most 50); they end where no row has a loss any more.
     With more than 50 columns to a row the first setting learns alone, or :class:`Bottou`'s where
-    the rows are alike in norm.
+    the rows are alike in norm.  Where one of two classes is rare in sparse rows of more columns
+    than rows, `fit` takes :class:`CoinBetting`.
 
     Numbers are learnt with normalized :class:`Adaptive` steps and the average of the last half
     to three quarters of the examples: neither the units of the features nor those of the

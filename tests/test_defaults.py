@@ -60,6 +60,19 @@ def test_summary_counts_constant_models_only_where_a_peer_learns():
     assert line["difference"] == line["difference_sklearn"] == -20.0
 
 
+def test_a_file_has_the_same_records():
+    runs = [record(50.12345, True, seed) | {"same_data": 49.0 + seed} for seed in (0, 2)]
+    runs += [record(90.0, False, seed, "SGD") for seed in (0, 2)]
+    groups = defaults.packed(runs)
+    assert [g["learner"] for g in groups] == ["a", "SGD"]
+    again = defaults.unpacked(groups)
+    assert [r["seed"] for r in again] == [0, 2, 0, 2]
+    assert again[1]["score"] == pytest.approx(50.12345, abs=1e-4)
+    assert again[1]["same_data"] == 51.0
+    lines = defaults.summarize(defaults.with_peers(runs[:2], again))
+    assert [line["peer_mean"] for line in lines] == [90.0]
+
+
 def test_scores():
     answer, truth = np.array([1, 0, 1, 1]), np.array([1, 0, 0, 1])
     assert defaults.score("accuracy", answer, truth) == 75.0

@@ -156,7 +156,7 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         if warm is not None:
             learner, plan = warm
         auto = plan.schedule if isinstance(plan.schedule, Auto) else None
-        centers, solution = False, None
+        centers, solution, numbers = False, None, plan.error_kind == "absolute"
         if warm is None:
             centers, data, solution = self._solved(data, plan, shape, rng)
             source = data.X
@@ -164,14 +164,14 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         n_epochs = resolve_epochs(self.epochs, plan, source.n_rows, alive == OF_RARE)
         if solution is not None:
             n_epochs, alive = 1, alive and 1
-        elif warm is None and self.epochs is None and is_chosen(plan) and not auto:
+        elif warm is None and self.epochs is None and numbers and is_chosen(plan):
             n_epochs = self._tried_epochs(data, plan, shape, n_epochs, rng)
         may_stop = auto is not None and self.epochs is None
         if warm is None:
             plan, intercept = with_first_step(plan, data, n_epochs, *shape)
             learner = plan.learner(source.n_features, *shape, alive=alive)
             learner.intercept[:] = intercept
-            if plan.error_kind == "absolute":
+            if numbers:
                 _begin_sizes(learner, plan, source)
         if auto is not None:
             learner.decay = 1.0  # all errors of the first epoch count
@@ -189,7 +189,6 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
             )
         progress = None
         if self.verbose:
-            numbers = plan.error_kind == "absolute"
             progress = make_progress(self.verbose, start=int(before), absolute=numbers)
         record = self._new_record(n_epochs * source.n_rows) if self.record else None
         watch = Watch(progress, record, platt, epochs)
@@ -240,11 +239,10 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         self, data: Examples, plan: Plan, shape: tuple[int, Any], rng: Any
     ) -> tuple[bool, Examples, Any]:
         """Whether columns may be centered, the rows so, and the solution if they are few."""
-        source, numbers = data.X, not isinstance(plan.schedule, Auto)
+        source, numbers = data.X, plan.error_kind == "absolute"
         may_be_few = self._may_be_solved(plan)
         few = may_be_few and are_few(source, numbers)
-        centers = self.scale is None and self._may_center()
-        centers = centers and (not numbers or is_chosen(plan))
+        centers = self.scale is None and self._may_center() and is_chosen(plan)
         if centers and (moved := Scaling.around_zero(source, few, not numbers)) is not None:
             data = replace(data, X=scaled(source, moved, fresh=True))
             few = may_be_few and are_few(data.X, numbers)
@@ -276,7 +274,8 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
             return False
         if isinstance(plan.schedule, Auto):
             return plan.loss.name == Hinge.name
-        return plan.loss.name == Squared.name and is_chosen(plan)
+        numbers = plan.error_kind == "absolute"
+        return numbers and plan.loss.name == Squared.name and is_chosen(plan)
 
     def _moment(self, X: Any, source: Any, *parts: Any) -> dict[str, Any]:
         """Fitted attributes in the middle of a fit, with copies of what goes on changing."""

@@ -24,7 +24,8 @@ from osvm._input.schema import Field
 from osvm._input.types import Array
 from osvm.linear.base import LinearEstimator
 from osvm.linear.few_rows import MOST_ROWS, are_few, suit_one_step
-from osvm.linear.plan import Plan, affordable, find_loss, resolve_plan
+from osvm.linear.first_step import needs_bets
+from osvm.linear.plan import BETS, Plan, affordable, find_loss, resolve_plan
 from osvm.linear.scores import Platt
 from osvm.linear.state import _STATE
 from osvm.linear.training import Examples
@@ -214,8 +215,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             if plan.multi_loss or self.taxonomy is not None:
                 plan = dataclasses.replace(plan, delta=self._distances(index))
             n_out = self._n_out(n_classes, plan)
-            plan = self._of_size(plan, source, n_out)
             data = Examples(source, encode_targets(codes, n_out), weight, times)
+            if not self._n_siblings and needs_bets(plan, data):
+                plan = dataclasses.replace(plan, schedule=BETS, reg=0.0, open_loss=False)
+            plan = self._of_size(plan, source, n_out)
             shape = n_out, self._weight_dtype(rows)
             self._train((X, y, sample_weight), data, plan, shape, labels_seen)
             return self

@@ -10,8 +10,7 @@ solution, as they do in the steps of a stream (adaptive_judge.pxd).
 
 Sparse rows of norm 1, nearly, as tf-idf has them, are solved up to some thousand: passes without
 a regularizer learn what a text has by chance.  Where labels are noisy, C = 1 still does: a smaller
-C is taken if sparse rows err less with it when they are left out.  Small rows get a C as much
-larger as makes their unit not matter: with C = 1 their weights would stay near zero.
+C is taken if rows err less with it when they are left out (`osvm/linear/strength.py`).
 
 Rows whose columns differ much in size stay with the passes, whose rates adapt to them.
 
@@ -42,11 +41,11 @@ import scipy.sparse as sp
 from osvm._input.rows import RowSource
 from osvm._input.scan import largest_magnitude
 from osvm._input.types import Array
-from osvm.linear.dual import DualSolver
 from osvm.linear.examples import column_moments
 from osvm.linear.first_step import rare_rows
 from osvm.linear.learner import SGDLearner
 from osvm.linear.scaling import spread_rows, take
+from osvm.linear.strength import optimum, suited_strength, weaker_solution
 from osvm.linear.training import run
 from osvm.losses import Hinge
 from osvm.schedules import MOST_COST, Constant
@@ -56,11 +55,7 @@ MOST_UNIT_ROWS, UNIT = 5000, 2.0  # sparse ones, whose usual norm is 1 within th
 MOST_VALUES = 200_000  # of dense rows
 MOST_RATIO = 100.0  # of the columns' largest values
 LARGEST = 1e6  # of them all, and the smallest such is its inverse
-_SMALL = 0.5  # mean square of rows, below which C goes by it
 _LOOKED_AT_ROWS, _ALIKE = 64, 3.0  # times the median of their squared norms
-_TOL, _MOST_EPOCHS = 1e-3, 300
-_STRENGTHS, _FEWEST_JUDGED = (1.0, 0.3, 0.1), 200  # C, the first unless rows left out tell
-_TRIED_TOL, _SELDOM = 1e-2, 0.02  # errors that no other C needs to mend
 ROWS_PER_COLUMN = 5  # of numbers: with more, passes do not fit the noise
 MOST_NUMBERS = 2**21  # of dense rows that are copied to be standardized
 _SHRINKAGES = np.geomspace(1e-4, 1e3, 15)  # of the mean squared norm of a row's share
@@ -198,11 +193,13 @@ def solve_few(
     if X.sparse:
         X, used = _own_columns(X, dtype)
     C = suited_strength(X, shape, offset, seed, data)
-    solver = _solver(X, shape, offset, seed, data.targets, data.weight, C)
+    solver = optimum(X, shape, offset, seed, data.targets, data.weight, C)
     if n_out == 1:
         weight = rare_weights(solver, X, data.targets, data.weight)
         if weight is not None:
-            solver = _solver(X, shape, offset, seed, data.targets, weight, C)
+            solver = optimum(X, shape, offset, seed, data.targets, weight, C)
+    if not X.sparse and (weaker := weaker_solution(solver, X, data, offset)) is not None:
+        return weaker
     weights = np.atleast_2d(solver.weights.array())
     if used is not None:
         weights, own = np.zeros((n_out, data.X.n_features), dtype), weights
@@ -224,73 +221,6 @@ def _own_columns(X: Any, dtype: Any) -> tuple[RowSource, Array]:
     number[used] = np.arange(len(used))
     rows = RowSource.csr(values.astype(dtype), number[columns], ends, max(1, len(used)))
     return rows, used
-
-
-def suited_strength(X: Any, shape: tuple[int, Any], offset: bool, seed: int, data: Any) -> float:
-    """C: 1, or a smaller one with which rows left out err less by more than chance.
-
-    Three quarters are left out in turn, unless the first tells enough.  Dense rows of some hundred
-    have too few errors to tell, and a rare class is judged by others.
-    """
-    n, targets, usual = X.n_rows, data.targets, _STRENGTHS[0]
-    rare = shape[0] == 1 and rare_rows(targets, data.weight) is not None
-    if not X.sparse or rare or n < _FEWEST_JUDGED:
-        return usual
-    weight = np.ones(n) if data.weight is None else data.weight
-    values, columns, ends = X.stored()
-    rows = sp.csr_matrix((values, columns, ends), (n, X.n_features))
-    errors = {C: np.zeros(n) for C in _STRENGTHS}
-    for left_out in np.array_split(np.random.default_rng(seed).permutation(n), 4)[:3]:
-        kept = np.delete(np.arange(n), left_out)
-        part, judged = take(X, kept, renumber=False)[0], rows[left_out]
-        for C in _STRENGTHS:
-            solver = _solver(part, shape, offset, seed, targets[kept], weight[kept], C, _TRIED_TOL)
-            scores = judged @ np.atleast_2d(solver.weights.array()).T + solver.intercept
-            answer = np.sign(scores[:, 0]) if shape[0] == 1 else scores.argmax(axis=1)
-            errors[C][left_out] = weight[left_out] * (answer != targets[left_out])
-        seldom = errors[usual].sum() <= _SELDOM * weight[left_out].sum()
-        if seldom or _is_clear(errors[_STRENGTHS[1]] - errors[usual], 0.5):
-            return usual
-    clear = [C for C in _STRENGTHS if _is_clear(errors[usual] - errors[C])]
-    return min(clear, key=lambda C: errors[C].sum(), default=usual)
-
-
-def _is_clear(fewer: Array, most: float = 1.5) -> bool:
-    """Whether errors are fewer by more than so many standard deviations of their sum."""
-    return bool(fewer.sum() > most * np.sqrt(np.square(fewer).sum()))
-
-
-def _unit(X: Any, offset: bool) -> float:
-    """Mean square of small rows, of dense ones around the mean an offset takes; 1 of others."""
-    _, mean, deviation = column_moments(X)
-    squares = np.square(deviation) + (0.0 if offset and not X.sparse else np.square(mean))
-    return float(squares.sum()) if 0.0 < squares.sum() < _SMALL else 1.0
-
-
-def _solver(
-    X: Any,
-    shape: tuple[int, Any],
-    offset: bool,
-    seed: int,
-    targets: Array,
-    weight: Array | None,
-    C: float = 1.0,
-    tol: float = _TOL,
-) -> DualSolver:
-    """A solver that has been fitted."""
-    solver = DualSolver(
-        X.n_features,
-        shape[0],
-        reg=_unit(X, offset) / (C * X.n_rows),
-        loss="squared_hinge",
-        dtype=shape[1],
-        fit_intercept=offset,
-        intercept_scaling=1.0,
-        seed=seed,
-    )
-    # With the rows themselves, columns of several sizes are solved by Newton's method.
-    rows = None if X.sparse else X.array()
-    return solver.fit(X, targets, weight, tol=tol, max_epochs=_MOST_EPOCHS, rows=rows)
 
 
 def rare_weights(solver: Any, X: Any, targets: Array, weight: Array | None) -> Array | None:

@@ -26,7 +26,7 @@ from osvm._input.types import Array
 from osvm._parts.compiled import StepSpec
 from osvm.linear.examples import column_moments
 from osvm.linear.learner import SGDLearner
-from osvm.linear.plan import Plan
+from osvm.linear.plan import Plan, affordable
 from osvm.linear.scaling import spread_rows, take
 from osvm.linear.training import Examples, objective, run
 from osvm.schedules import (
@@ -38,6 +38,7 @@ from osvm.schedules import (
     OF_WIDE,
     RARE_RATIO,
     Adaptive,
+    Auto,
     Bottou,
 )
 
@@ -287,6 +288,18 @@ def competing(plan: Plan, data: Examples) -> int:
         return OF_FIT
     weights = class_weights(targets, data.weight)
     return OF_FIT if float(weights.min()) >= _RARE * float(weights.sum()) else OF_RARE
+
+
+def needs_bets(plan: Plan, data: Examples) -> bool:
+    """Whether one of two classes is rare in sparse rows of more columns than rows, as in text.
+
+    Its words come seldom, and steps that shrink have not learnt them when the class is told
+    from what the training rows happen to hold.  Bets on them grow for as long as they are right.
+    """
+    X = data.X
+    wide = X.sparse and X.n_features >= X.n_rows and affordable(X.n_features, 2)
+    two = isinstance(plan.schedule, Auto) and data.targets.dtype.kind == "f"
+    return bool(two and wide and rare_rows(data.targets, data.weight) is not None)
 
 
 def has_usual_units(X: Any) -> bool:

@@ -57,6 +57,8 @@ EPOCHS = 5  # of a fit that does not say
 MOST_NUMBERS = ((0b11111, 2**25), (0b01001, 2**25), (0b00001, 2**26))
 # What "auto" is with scale="running", for classes; with the average of the tail.
 RUNNING = Adaptive(eta0=10.0, normalized=True)
+# For a rare class of sparse rows with more columns than rows; with the average of the tail.
+BETS = CoinBetting()
 # From how many classes on, with at most so many columns to each, they are learnt jointly; and
 # with how many columns at most and rows to each at least, whatever the number of classes.
 MANY_CLASSES, COLUMNS_PER_CLASS = 10, 5
@@ -334,8 +336,9 @@ def one_setting(schedule: Any) -> Any:
 
 def is_chosen(plan: Plan) -> bool:
     """Whether it is a plan as `Auto` makes them, which may be left for `Bottou`."""
-    numbers = plan.schedule == NUMBERS and plan.average_from == 0.0 and plan.reg == 0.0
-    return numbers or isinstance(plan.schedule, Auto)
+    one = plan.schedule == (BETS if plan.error_kind == "class" else NUMBERS)
+    alone = one and plan.average_from == 0.0 and plan.reg == 0.0
+    return alone or isinstance(plan.schedule, Auto)
 
 
 def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan | None) -> Schedule:
@@ -365,6 +368,8 @@ def _resolve_schedule(model: Any, loss: Any, n_rows: int | None, trained: Plan |
     )
     if not plain:
         return Bottou()
+    if trained is not None and trained.schedule == BETS:
+        return BETS
     if model._error_kind == "absolute":
         return NUMBERS
     capped = loss.name != losses.Perceptron.name  # whose steps end with the mistake anyway
@@ -379,7 +384,12 @@ def resolve_epochs(epochs: int | None, plan: Plan, n_rows: int, rare: bool) -> i
     if not is_chosen(plan) and plan.schedule is not RUNNING:
         return EPOCHS
     if isinstance(plan.schedule, Auto):
-        return max(10 if rare else 2, min(50, math.ceil(20_000 / n_rows)))
+        visits = math.ceil(20_000 / n_rows)
+        if rare:
+            return max(10, min(50, visits))
+        return max(2, min(visits, max(16, min(50, math.ceil(5_000 / n_rows)))))
+    if plan.schedule == BETS:
+        return max(3, min(10, math.ceil(5_000 / n_rows)))
     return max(EPOCHS, min(100, math.ceil(4_000 / n_rows)))
 
 
@@ -431,7 +441,7 @@ def resolve_plan(
         check_loss(model, loss)
     _check_scale(model, n_rows, trained)
     schedule = _resolve_schedule(model, loss, n_rows, trained)
-    auto = schedule is NUMBERS or schedule is RUNNING
+    auto = any(schedule is chosen for chosen in (NUMBERS, RUNNING, BETS))
     C = model.C
     if trained is not None and C is not None and C == trained.C:
         reg = resolve_reg(model.reg, None, None) if model.reg is not None else trained.reg

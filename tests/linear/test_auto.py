@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 import reference_adaptive as reference
 import scipy.sparse as sp
+from sklearn.metrics import f1_score
+from sklearn.preprocessing import normalize
 
 import osvm
 from osvm._input.rows import RowSource
 from osvm.linear.first_step import competing
 from osvm.linear.plan import resolve_plan
 from osvm.linear.training import Examples
-from osvm.schedules import JOINT, OF_FIT, OF_WIDE, Auto, Bottou
+from osvm.schedules import JOINT, OF_FIT, OF_WIDE, Auto, Bottou, CoinBetting
 
 
 def make_problem(n=700, d=8, K=2, seed=0, scales=True, rare=False):
@@ -211,9 +213,45 @@ def test_fit_goes_on_with_the_best_setting_alone():
     for one in (model, again):
         one.partial_fit(X, y)
     assert_same_state(model, again)
-    assert osvm.LinearClassifier(random_state=0).fit(X, y).n_iter_ == 20
+    assert osvm.LinearClassifier(random_state=0).fit(X, y).n_iter_ == 16
     model = osvm.LinearClassifier(random_state=0).fit(np.tile(X, (12, 1)), np.tile(y, 12))
     assert model.n_iter_ == 2
+
+
+def make_wide_rare(n, seed, d=20_000, count=40):
+    """Sparse rows, most of whose columns come once or twice; 5 % are of class 1."""
+    rng = np.random.default_rng(seed)
+    m, k = n + 2000, count // 2
+    columns = [rng.integers(0, 2000, (m, k)), rng.integers(0, d, (m, count - k))]
+    values = np.abs(rng.normal(size=m * count))
+    ends = np.arange(0, m * count + 1, count)
+    X = sp.csr_matrix((values, np.hstack(columns).ravel(), ends), (m, d))
+    w = np.zeros(d)
+    w[rng.permutation(2000)[:100]] = rng.normal(size=100)
+    score = X @ w
+    y = (score > np.quantile(score, 0.95)).astype(int)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+@pytest.mark.parametrize(("n", "norm"), [(4000, False), (1500, True)])
+def test_a_rare_class_of_more_columns_than_rows_is_found(n, norm):
+    found = []
+    for seed in range(2):
+        X, y, X_test, y_test = make_wide_rare(n, seed)
+        if norm:  # as tf-idf has them
+            X, X_test = (normalize(rows) for rows in (X, X_test))
+        model = osvm.LinearClassifier(random_state=0).fit(X, y)
+        assert model.schedule_ == CoinBetting()
+        found.append(f1_score(y_test, model.predict(X_test)))
+    assert np.mean(found) > (0.3 if norm else 0.45)  # 0 and .12 with steps that shrink
+    assert osvm.LinearClassifier(reg=1e-4).fit(X, y).schedule_ == Bottou()
+    # and on in a stream, from a file as from memory, with a new label
+    again = pickle.loads(pickle.dumps(model))
+    for one in (model, again):
+        one.partial_fit(X[:300], y[:300]).partial_fit(X[300:400], np.where(y[300:400], 1, 2))
+    assert_same_state(model, again)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.set_params(reg=1e-3).partial_fit(X[:9], y[:9]).schedule_ == Bottou()
 
 
 @pytest.mark.parametrize("K", [2, 3])

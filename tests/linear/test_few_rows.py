@@ -9,6 +9,9 @@ from scipy.optimize import minimize
 
 import osvm
 from osvm.linear.few_rows import _SHRINKAGES, gradient_steps, left_out_ridge
+from osvm.linear.narrow_rows import NarrowRows
+from osvm.linear.newton import newton
+from osvm.linear.strength import left_out_margins
 
 
 def naive_ridge(X, y, weight, offset):
@@ -184,13 +187,13 @@ def test_columns_of_several_sizes_reach_the_optimum(n_classes):
 
 
 def test_rows_that_are_not_solved_are_learnt_by_passes(monkeypatch):
-    from osvm.linear import few_rows
+    from osvm.linear import strength
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6)) * np.geomspace(1.0, 90.0, 6)
     y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)
-    monkeypatch.setattr(few_rows, "_MOST_EPOCHS", 1)
-    monkeypatch.setattr(few_rows, "_TOL", 1e-15)
+    monkeypatch.setattr(strength, "_MOST_EPOCHS", 1)
+    monkeypatch.setattr(strength, "_TOL", 1e-15)
     model = osvm.LinearClassifier(random_state=0).fit(X, y)
     assert model.n_iter_ > 1
     assert model.score(X, y) > 0.65
@@ -405,3 +408,67 @@ def test_columns_that_no_row_stores_have_no_weight():
     model, same = (osvm.LinearClassifier(random_state=0).fit(Z, y) for Z in (wide, X))
     np.testing.assert_allclose(model.coef_[:, 5 : 5 + 3 * 400 : 3], same.coef_, atol=1e-5)
     assert np.count_nonzero(model.coef_) <= 400
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize("offset", [True, False])
+def test_margins_of_rows_left_out_are_those_of_fits_without_them(free, offset):
+    rng = np.random.default_rng(1)
+    n, penalty = 30, 0.0 if free else 1.0
+    X = rng.normal(size=(n, 4)) + 2.0
+    y = np.where(X @ rng.normal(size=4) + rng.normal(size=n) > 0, 1.0, -1.0)
+    U = 0.003 * rng.uniform(0.5, 2.0, n)  # so little that all rows stay within the margin
+    options = {"penalty": penalty, "tol": 1e-12, "max_steps": 50}
+
+    def solve(rows):
+        A = NarrowRows(X[rows], y[rows], offset, centered=offset and free)
+        return A, newton(A, U[rows], np.zeros(4 + offset), **options)[1]
+
+    A, u = solve(np.arange(n))
+    assert (A.times(u) < 1.0).all()
+    expected = []
+    for i in range(n):
+        others, found = solve(np.delete(np.arange(n), i))
+        w, b = others.solution(found)
+        expected.append(y[i] * (X[i] @ w + b))
+    np.testing.assert_allclose(left_out_margins(A, u, U, penalty), expected, rtol=1e-9)
+    no_row = left_out_margins(A, np.append(np.zeros(4), [0.0] * offset), 0.0 * U, penalty)
+    assert (no_row == 0.0).all()
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_noisy_dense_rows_are_learnt_with_a_smaller_strength(K, dtype):
+    gains = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(2120, 30)).astype(dtype)
+        scores = X @ rng.normal(size=(30, K)) + 15.0 * rng.normal(size=(2120, K))
+        y = (scores + np.linspace(25.0, 0.0, K)).argmax(axis=1)
+        model = osvm.LinearClassifier(random_state=0).fit(X[:120], y[:120])
+        usual = osvm.LinearSVC(random_state=0, intercept_scaling=1.0).fit(X[:120], y[:120])
+        gains.append(model.score(X[120:], y[120:]) - usual.score(X[120:], y[120:]))
+    assert np.mean(gains) > 0.05
+    assert min(gains) > -0.03
+    # where few rows err they stay as they are
+    y = (X[:120] @ rng.normal(size=(30, K))).argmax(axis=1)
+    easy = np.eye(K, 30)[y] * 5.0 + X[:120]
+    model, usual = (
+        one.fit(easy, y)
+        for one in (
+            osvm.LinearClassifier(random_state=0),
+            osvm.LinearSVC(random_state=0, intercept_scaling=1.0),
+        )
+    )
+    assert np.abs(model.coef_ - usual.coef_).max() < 0.02 * np.abs(usual.coef_).max()
+
+
+@pytest.mark.parametrize("changed", [{"fit_intercept": False}, {"class_weight": "balanced"}])
+def test_few_noisy_dense_rows_in_other_forms(changed):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 40))
+    y = rng.random(80) < 0.3
+    model = osvm.LinearClassifier(random_state=0, **changed).fit(X, y)
+    usual = osvm.LinearClassifier(random_state=0, C=1.0, loss="squared_hinge").fit(X, y)
+    assert np.linalg.norm(model.coef_) < 0.7 * np.linalg.norm(usual.coef_)
+    assert (model.intercept_ == 0.0).all() == ("fit_intercept" in changed)
