@@ -114,7 +114,7 @@ cdef inline double mloss_hinge_against(Py_ssize_t n, const double *f, double mar
 cdef inline double mloss_value_xi(const Loss *loss, Py_ssize_t K, Py_ssize_t label,
                                   const double *f, double margin,
                                   double *xi) noexcept nogil:
-    """Value, and the K numbers xi.  A scalar loss works one-vs-rest."""
+    """Value, and the K numbers xi.  A scalar loss works one-vs-rest, where -1 is no label of K."""
     cdef Py_ssize_t k
     cdef double total = 0.0
     if loss.kind == LOSS_MULTICLASS_HINGE:
@@ -123,6 +123,8 @@ cdef inline double mloss_value_xi(const Loss *loss, Py_ssize_t K, Py_ssize_t lab
         return mloss_graph_hinge(K, label, f, margin, loss.delta + label * loss.n_labels, xi)
     if loss.kind == LOSS_SOFTMAX:
         return mloss_softmax(K, label, f, xi)
+    if loss.kind == LOSS_HINGE and label < 0:
+        return mloss_hinge_against(K, f, margin, xi, 0.0)
     if loss.kind == LOSS_HINGE:
         total = mloss_hinge_against(label, f, margin, xi, 0.0)
         total += loss_hinge(1.0, f[label], margin, &xi[label])

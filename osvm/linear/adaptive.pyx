@@ -6,7 +6,7 @@ adaptive_learn.pxd; candidates: adaptive_judge.pxd; copies and states: adaptive_
 import numpy as np
 
 from libc.math cimport INFINITY, fabs, sqrt
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 
 from osvm.linear.learner import ERROR_KINDS
@@ -14,7 +14,8 @@ from osvm.linear.weights import aligned_zeros
 
 from osvm._parts.compiled cimport LossSpec, StepSpec
 from osvm.linear.adaptive_bank cimport (
-    MOST_TARGET, Bank, deviation, mean_rate, rate_factor, read_cell, read_row,
+    MOST_TARGET, Bank, deviation, mean_rate, rate_factor, loss_of, read_cell,
+    read_row,
 )
 from osvm.linear.adaptive_judge cimport (
     LAST, MOST_COST, MOST_PREDICTORS, TAIL, Judge, answering, answers_mean, choose, count_answer,
@@ -26,11 +27,11 @@ from osvm.linear.adaptive_step cimport OSVM_LANES, PLANE_U, Group
 from osvm.linear.learner cimport Learner
 from osvm.linear.model cimport (
     DONE, ERROR_ABSOLUTE, ERROR_CLASS, RING, STEP_TOO_LARGE, Examples, Record,
-    error_of, pointer,
+    error_of, pointer, rank_of,
 )
 from osvm.linear.step_guard cimport loss_slope
 from osvm.linear.weights cimport weight_kind
-from osvm.core.loss cimport LOSS_MULTICLASS_HINGE, loss_init
+from osvm.core.loss cimport LOSS_MULTICLASS_HINGE, loss_init, loss_is_multi
 from osvm.core.rows cimport OSVM_PREFETCH, rows_get, rows_prefetch, rows_prefetch_start
 from osvm.core.step cimport (
     STEP_ADAPTIVE_MIRROR, STEP_ADAPTIVE_NORMALIZED, STEP_ADAPTIVE_TAIL, STEP_COIN_BETTING,
@@ -72,6 +73,7 @@ cdef class AdaptiveLoop(Learner):
     cdef public double decided_at
     cdef double *loss_at                # of losses, errors
     cdef double *error_at
+    cdef public Py_ssize_t first_label  # that of output 0, where others learn the other outputs
 
     def __init__(self, Py_ssize_t n_features, Py_ssize_t n_out, dtype, LossSpec loss, steps, *,
                  double average_from=-1.0, bint fit_intercept=False, error_kind="class",
@@ -463,20 +465,25 @@ cdef class AdaptiveLoop(Learner):
             if self.n_out == 1:
                 target = examples.y[i]
             else:
-                label = examples.labels[i]
+                label = examples.labels[i] - self.first_label
+                if not 0 <= label < self.n_out:
+                    label = -1
             if examples.weight != NULL:
                 c = examples.weight[i]
             if record.score != NULL:
                 self.read(row, True, v, record.score + (n - start) * self.n_out)
             cost = c
-            if self.judge.judged:
+            if self.judge.judged and (m.judging or self.n_out == 1):
                 cost = importance(&self.judge, m, target, label, c)
             status = learn_row(m, row, ahead, target, label, cost if self.n_out == 1 else c,
                                examples.largest, v)
             if status != DONE:
                 return status
             m.seen += 1.0
-            if self.judge.judged:
+            if record.rank != NULL:
+                record.rank[n - start] = rank_of(m.f, m.n_out, label)
+                self.loss_at[0] += m.value[0]
+            elif self.judge.judged:
                 count_answer(&self.judge, m, target, label, c, self.loss_at, self.error_at)
                 if m.judging:
                     count_errors(&self.judge, m, target, label, cost)
@@ -631,6 +638,37 @@ cdef class AdaptiveLoop(Learner):
         if self.bank.n_planes != other.bank.n_planes:
             self.bank.n_planes = other.bank.n_planes
             self._allocate(self.judge.alive)
+
+    @property
+    def columns_are_apart(self):
+        """Whether each output learns as if it were alone: one setting, one-vs-rest."""
+        return (self.bank.n_groups == 1 and self.n_out > 1 and not self.bank.judging
+                and not loss_is_multi(loss_of(&self.bank, &self.bank.groups[0])))
+
+    def count_ranks(self, const double[:, ::1] ranks, const int64_t[::1] edges,
+                    const int32_t[::1] labels, const int64_t[::1] order,
+                    const double[::1] weight):
+        """Count errors of examples by the `rank_of` them in learners of outputs edges[k] to
+        edges[k + 1]; `weight` may be None.
+        """
+        cdef double *classes = self.judge.class_weights if self.judge.judged else NULL
+        cdef Py_ssize_t n, k, own, label, n_parts = ranks.shape[0]
+        cdef double c, rank
+        cdef bint error
+        with nogil:
+            for n in range(order.shape[0]):
+                label, own = labels[order[n]], 0
+                while label >= edges[own + 1]:
+                    own += 1
+                rank = ranks[own, n]
+                error = rank == -INFINITY
+                for k in range(n_parts):
+                    error |= ranks[k, n] >= rank if k < own else (k > own and ranks[k, n] > rank)
+                self.error_at[0] += error
+                if classes != NULL:
+                    c = 1.0 if weight is None else weight[order[n]]
+                    classes[label] += c
+                    classes[self.judge.n_classes + label] += c * (1.0 - error)
 
     @property
     def judging(self):

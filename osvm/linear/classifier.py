@@ -105,7 +105,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     n_jobs : int, optional
         Threads that share the rows of a prediction, and the rows of each epoch of `fit`:
         every thread learns its own share, and the weights are merged, so that the model
-        depends on `n_jobs` (and on nothing else that threads do).
+        depends on `n_jobs` (and on nothing else that threads do).  With adaptive steps, a loss
+        that works one-vs-rest and ten classes a thread, they share the classes, and the model
+        is that of one thread.
         With `record`, schedule="smd" or fewer than 2,000 rows a thread one thread learns.
         -1 for all cores.
     verbose : bool, default False

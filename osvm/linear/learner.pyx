@@ -85,7 +85,8 @@ cdef class Learner:
         sample_weight : float64 array, optional
         record : dict of float64 arrays, optional
             "eta", "loss" and "error" of example n go to entry n - start; "score", with a
-            column per output, is what prediction would have given before the step.
+            column per output, is what prediction would have given before the step; "rank"
+            stands for "error" where adaptive columns are learnt in shares.
         roll_back : bool
             Go back to the state before the call when it fails (an interrupt is no
             failure).
@@ -101,6 +102,7 @@ cdef class Learner:
         """
         cdef double[::1] eta_view, loss_view, error_view
         cdef double[:, ::1] score_view
+        cdef double[::1] rank_view
         cdef Examples examples = open_examples(X, self.n_features, order, sample_weight)
         cdef Py_ssize_t n = X.rows.n_rows if order is None else len(order)
         cdef Py_ssize_t end, chunk, first = start, failed = 0
@@ -121,6 +123,9 @@ cdef class Learner:
             if score_view.shape[0] < stop - start or score_view.shape[1] != self.n_out:
                 raise ValueError("record['score'] does not fit")
             examples.record.score = &score_view[0, 0]
+        if record is not None and "rank" in record:
+            rank_view = record["rank"]
+            examples.record.rank = &rank_view[0]
         chunk = self._mean_count(X)
         saved = None
         if not roll_back or stop - start == 1:   # one example fails before it changes anything
@@ -153,6 +158,8 @@ cdef class Learner:
                 examples.record.error = &error_view[0] + (start - first)
             if examples.record.score != NULL and start < stop:
                 examples.record.score = &score_view[start - first, 0]
+            if examples.record.rank != NULL and start < stop:
+                examples.record.rank = &rank_view[start - first]
             PyErr_CheckSignals()
 
     cdef bint _cannot_fail(self, double n, double count, double largest, double heaviest,

@@ -20,6 +20,7 @@ from osvm._estimator.threads import Team
 from osvm._input.types import Array
 from osvm.linear.adaptive_merging import Merger, smaller
 from osvm.linear.adaptive_state import AdaptiveLearner
+from osvm.linear.column_shares import ColumnShares
 from osvm.linear.learner import SGDLearner
 from osvm.linear.merging import State, merge_sigmoids, merge_states
 from osvm.linear.scores import Platt
@@ -57,6 +58,7 @@ class Mixer:
         self.parts, self.platt, self.jobs, self.plan = [learner] * jobs, platt, jobs, plan
         self.adapts = isinstance(learner, AdaptiveLearner)
         self.fresh = True
+        self.columns: ColumnShares | None = None  # for epochs that share columns instead
         self.before: Array | None = None  # cells of an adaptive learner before the epoch
 
     def epoch(self, learn: Learn, order: Array) -> None:

@@ -2,7 +2,7 @@
 #
 # `SGDLearner` (osvm/linear/learner.pyx) owns the memory behind the pointers; the loops
 # (one_output, columns, mini_batch) are handed this struct and know no Python object.
-from libc.math cimport fabs, sqrt
+from libc.math cimport INFINITY, fabs, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
@@ -47,6 +47,7 @@ cdef struct Record:
     double *loss
     double *error
     double *score           # n_out per example, as prediction would give them
+    double *rank            # `rank_of` each example
 
 # The examples of one call; the loops visit them from `at` to `stop`.
 cdef struct Examples:
@@ -152,6 +153,20 @@ cdef inline Py_ssize_t outranking(const double *f, Py_ssize_t K,
     for k in range(label + 1, K):
         n += f[k] > own
     return n
+
+
+cdef inline double rank_of(const double *f, Py_ssize_t K, Py_ssize_t label) noexcept nogil:
+    """What learners of some columns each must know of each other to count errors: the label's
+    score, -inf where one of these K comes before it; the largest of these where it is another's.
+    """
+    cdef Py_ssize_t k
+    cdef double most
+    if label >= 0:
+        return f[label] if outranking(f, K, label) == 0 else -INFINITY
+    most = f[0]
+    for k in range(1, K):
+        most = max(most, f[k])
+    return most
 
 
 cdef inline double error_of(int kind, Py_ssize_t n_out, const double *f, double target,

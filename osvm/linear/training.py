@@ -16,6 +16,7 @@ import numpy as np
 from osvm._estimator.callbacks import EpochWatch
 from osvm._estimator.progress import Progress
 from osvm._input.types import Array
+from osvm.linear.column_shares import ColumnShares, shares_columns
 from osvm.linear.examples import BLOCK, WINDOW, bounded_weight, full, windowed
 from osvm.linear.learner import SGDLearner
 from osvm.linear.mixing import Mixer, useful_jobs
@@ -198,7 +199,13 @@ def _mixed_epoch(
     def learn(part: SGDLearner, platt: Platt | None, rows: Array) -> None:
         run(part, data, rows, plan.curvature, Watch(platt=platt))
 
-    if len(order):
+    def learn_columns(part: Any, rows: Array, record: dict[str, Array]) -> None:
+        run(part, data, rows, plan.curvature, Watch(record=record))
+
+    if len(order) and watch.platt is None and shares_columns(learner, mixer.jobs):
+        mixer.columns = mixer.columns or ColumnShares(learner, mixer.jobs)
+        mixer.columns.epoch(learn_columns, data.targets, data.weight, order)
+    elif len(order):
         mixer.epoch(learn, order)
     if watch.progress is not None:
         watch.progress.add(
