@@ -70,7 +70,9 @@ def ray():
 
 @pytest.fixture(scope="module")
 def cluster():
-    distributed = pytest.importorskip("distributed")
+    pytest.importorskip("distributed.client")  # this folder is importable by the short name
+    import distributed
+
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=":0"
     ) as cluster, distributed.Client(cluster) as client:  # fmt: skip
