@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import filecmp
 import itertools
+import os
 import subprocess
 import sys
 import tempfile
@@ -90,10 +91,19 @@ def trains(quick: bool, folder: Path) -> Iterator[Line]:
     X, y, _, _ = rcv1_like(scaled(20_000, 500), 2)
     write_svmlight(path, scaled(50_000_000 if quick else 1_000_000_000, 500_000), X, y)
 
+    # byte code is kept, as an installation does, whatever the environment says
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "byte-code")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
     def command(threads: int) -> None:
         words = ["train", str(path), "-m", str(folder / f"model-{threads}"), "--quiet"]
         words += ["--random-state", "0", "--threads", str(threads)]
-        subprocess.run([sys.executable, "-m", "osvm", *words], check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "osvm", *words],
+            check=True,
+            capture_output=True,
+            env=environment,
+        )
 
     def remark() -> str:
         same = filecmp.cmp(folder / "model-1", folder / "model-2", shallow=False)
