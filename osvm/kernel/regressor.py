@@ -45,6 +45,9 @@ random_state, warm_start, verbose, record
     steps, begins with `eta0` as it is.  `epsilon` and `delta` of the losses have the targets'
     unit: a warning names an `epsilon` that is wider than their spread.
 
+    The model is a mean of f over the steps, as that of :class:`KernelClassifier`, of `fit` over
+    those of the last two epochs.
+
     Attributes
     ----------
     support_vectors_, dual_coef_, intercept_, kernel_, gamma_, reg_, n_support_, t_, n_iter_
