@@ -40,8 +40,8 @@ from osvm.core.svec cimport (
     svec_sq_norm, svec_start_average,
 )
 from osvm.core.typedefs cimport (
-    ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, WEIGHT_F32, Loss, Row, Rows, SVec, Step, float32_t,
-    float64_t, index_t, value_t, weight_t,
+    ROW_F32_DENSE, ROW_F32_I32, ROW_F32_I64, ROW_F64_I32, WEIGHT_F32, Loss, Row, Rows, SVec, Step,
+    float32_t, float64_t, index_t, value_t, weight_t,
 )
 
 cdef enum:
@@ -234,7 +234,7 @@ cdef inline int learn_general(LinearModel *model, const Examples *examples, Py_s
                               Py_ssize_t stop) noexcept nogil:
     """The general path.
 
-    Rows are looked up AHEAD examples before their use and, in another order
+    Sparse rows are looked up AHEAD examples before their use and, in another order
     than the file's, fetched meanwhile (in file order the processor does it).
     """
     cdef SVec *w = model.vec
@@ -245,7 +245,10 @@ cdef inline int learn_general(LinearModel *model, const Examples *examples, Py_s
     cdef Options options = model.options
     cdef Loss loss = model.loss
     cdef Step step = model.step
-    cdef Py_ssize_t n, i, start = at[0]
+    cdef Py_ssize_t n, i, start = at[0], row_bytes = X.row_step * (
+        4 if X.kind == ROW_F32_DENSE else 8)
+    cdef bint dense = X.indices == NULL
+    cdef const char *ahead
     cdef Row ring[RING]
     cdef Row *row
     cdef Row *later
@@ -256,12 +259,25 @@ cdef inline int learn_general(LinearModel *model, const Examples *examples, Py_s
     cdef bint batched = options.batch_size > 1
     cdef bint averaging = options.average_from >= 0.0
     cdef int status = DONE
-    for n in range(start, min(start + AHEAD, stop)):
+    for n in range(start, min(start + (1 if dense else AHEAD), stop)):
         rows_get(X, n if order == NULL else order[n], &ring[n & (RING - 1)])
+    row = &ring[start & (RING - 1)]
     for n in range(start, stop):
-        row = &ring[n & (RING - 1)]
+        if not dense:
+            row = &ring[n & (RING - 1)]
         later = row
-        if order == NULL:
+        if dense:               # one row as the other, but for where it is
+            i = n if order == NULL else order[n]
+            row.values = <const char *> X.values + i * row_bytes
+            if X.row_scale != NULL:
+                row.scale = X.row_scale[i]
+            if order != NULL and n + AHEAD < stop:
+                ahead = <const char *> X.values + order[n + AHEAD] * row_bytes
+                OSVM_PREFETCH(ahead)
+                OSVM_PREFETCH(ahead + 64)
+                OSVM_PREFETCH(y + order[n + AHEAD])
+            f = svec_dot(w, row) + b
+        elif order == NULL:
             i = n
             if n + AHEAD < stop:
                 rows_get(X, n + AHEAD, &ring[(n + AHEAD) & (RING - 1)])
