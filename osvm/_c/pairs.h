@@ -61,13 +61,25 @@ OSVM_FORCE_INLINE ptrdiff_t osvm_find_top(ptrdiff_t stride, const double *g, con
 #endif
 }
 
+/* What counts as no curvature: 1e-12, less where all kernel values are small. */
+OSVM_FORCE_INLINE double osvm_least_curve(ptrdiff_t count, const double *diagonal) {
+    double largest = 1e-288;
+    ptrdiff_t k;
+    for (k = 0; k < count; k++) {
+        const double size = diagonal[k] > 0.0 ? diagonal[k] : -diagonal[k];
+        if (size > largest) largest = size;
+    }
+    return largest < 1.0 ? 1e-12 * largest : 1e-12;
+}
+
 /* The partner with the largest gain (best - g)^2 / (k_ff + k_kk - 2 k_fk). */
 OSVM_FORCE_INLINE ptrdiff_t osvm_find_partner(ptrdiff_t stride, const double *g,
                                               const int64_t *down, const double *line,
-                                              const double *diagonal, double own, double best) {
+                                              const double *diagonal, double own, double best,
+                                              double flat) {
 #if OSVM_VECTORS
     osvm_f64x4 top = {0.0, 0.0, 0.0, 0.0};
-    const osvm_f64x4 zero = top, tiny = {1e-12, 1e-12, 1e-12, 1e-12};
+    const osvm_f64x4 zero = top, tiny = {flat, flat, flat, flat};
     osvm_i64x4 at = {-1, -1, -1, -1}, place = {0, 1, 2, 3};
     ptrdiff_t k, found = -1;
     double largest = 0.0;
@@ -97,7 +109,7 @@ OSVM_FORCE_INLINE ptrdiff_t osvm_find_partner(ptrdiff_t stride, const double *g,
     for (k = 0; k < stride; k++) {
         const double gap = best - g[k];
         double curve = (own + diagonal[k]) - 2.0 * line[k];
-        if (curve < 1e-12) curve = 1e-12;
+        if (curve < flat) curve = flat;
         if (down[k] && gap > 0.0 && gap * gap / curve > largest) {
             largest = gap * gap / curve;
             found = k;
@@ -112,6 +124,7 @@ OSVM_FORCE_INLINE ptrdiff_t osvm_loop_pair_steps(
     ptrdiff_t count, ptrdiff_t stride, const double *gram, const double *diagonal, double *g,
     double *s, const double *low, const double *high, int64_t *up, int64_t *down, double tol,
     ptrdiff_t limit) {
+    const double flat = osvm_least_curve(count, diagonal);
     ptrdiff_t done, k;
     for (k = 0; k < stride; k++) {
         up[k] = down[k] = 0;
@@ -124,11 +137,11 @@ OSVM_FORCE_INLINE ptrdiff_t osvm_loop_pair_steps(
         first = osvm_find_top(stride, g, up, down, &best, &least);
         if (first < 0 || best - least <= tol) break;
         line = gram + first * stride;
-        second = osvm_find_partner(stride, g, down, line, diagonal, line[first], best);
+        second = osvm_find_partner(stride, g, down, line, diagonal, line[first], best, flat);
         if (second < 0) break;
         other = gram + second * stride;
         curve = (line[first] + other[second]) - 2.0 * line[second];
-        if (curve < 1e-12) curve = 1e-12;
+        if (curve < flat) curve = flat;
         step = (best - g[second]) / curve;
         room_up = high[first] - s[first];
         room_down = s[second] - low[second];

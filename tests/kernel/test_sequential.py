@@ -6,6 +6,8 @@ import reference_cached as ref
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import osvm
+from osvm import solvers
 from osvm.kernel.cached.columns import Columns
 from osvm.kernel.cached.sequential import OnlineLoop
 
@@ -181,3 +183,18 @@ def test_columns_added_up_without_being_stored(d, dtype):
     close(loop.outputs_[0], K @ alpha + b, tol)
     assert loop.columns.computed == pytest.approx((alpha != 0).sum())
     assert loop.columns.hits == 0
+
+
+def test_a_record_of_many_passes_is_not_copied_in_each():
+    """It was, so that the passes of a hard margin over 60 rows took hours."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 5)), np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    loop = OnlineLoop(Columns(X, gamma=1e-3), y, "adatron", 1e20, record=True)
+    for _ in range(300):
+        loop.run(np.arange(60))
+    assert [part.shape for part in loop.trace] == [(60, 4)] * 300
+    solver = solvers.Adatron(selection="order", record=True)
+    model = osvm.SVC(gamma=1e-3, C=1e20, solver=solver, max_iter=300)
+    with pytest.warns(osvm.ConvergenceWarning):
+        model.fit(X, y)
+    assert model.history_["eta"].shape == (300 * 60,)

@@ -257,3 +257,17 @@ def test_a_limit_of_sets_holds_for_each_problem():
     assert good[1:] == [False, False]
     with pytest.raises(ValueError, match="grow first"):
         solve_together([BlockSolver(columns, Y[0], np.ones(400))], 1e-3, 5)
+
+
+@pytest.mark.parametrize("solver", ["adatron", "lasvm"])
+@pytest.mark.parametrize("unit", [1e-8, 1e-11, 1e8])
+def test_units_of_rows_do_not_matter(solver, unit):
+    """A curvature below 1e-12 was taken for that, and steps were too small to arrive."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 16))
+    y = X @ rng.normal(size=16) > 0
+    options = {"kernel": "linear", "solver": solver, "random_state": 0, "max_iter": 500}
+    plain = osvm.SVC(C=10.0, **options).fit(X, y)
+    other = osvm.SVC(C=10.0 / unit**2, **options).fit(unit * X, y)
+    assert other.n_iter_.max() <= plain.n_iter_.max() + 1
+    np.testing.assert_allclose(other.coef_ * unit, plain.coef_, rtol=1e-2, atol=1e-2)

@@ -12,7 +12,7 @@ Invariants
   that may fall, or -1; gradients that differ by less than 1e-10 count as equal (rounding
   must not decide), and among equals the first to enter is taken.
 """
-from libc.math cimport fabs
+from libc.math cimport fabs, fmax, fmin
 
 from osvm.kernel.cached.columns cimport Columns
 
@@ -200,16 +200,17 @@ cdef class Lasvm:
         cdef Py_ssize_t pair[2]
         cdef void *pointers[2]
         cdef double delta[2]
-        cdef double curve, size, room_i, room_j
+        cdef double own, curve, size, room_i, room_j
         pair[0], pair[1] = i, j
         self.columns.fetch(pair, 2, self.columns.n, pointers)
         if self.columns.wide:
-            curve = ((<double *> pointers[0])[i] + (<double *> pointers[1])[j]
-                     - 2.0 * (<double *> pointers[0])[j])
+            own = (<double *> pointers[0])[i] + (<double *> pointers[1])[j]
+            curve = own - 2.0 * (<double *> pointers[0])[j]
         else:
-            curve = (<double> (<float *> pointers[0])[i] + (<float *> pointers[1])[j]
-                     - 2.0 * (<float *> pointers[0])[j])
-        curve = 1e-12 if curve < 1e-12 else curve
+            own = <double> (<float *> pointers[0])[i] + (<float *> pointers[1])[j]
+            curve = own - 2.0 * (<float *> pointers[0])[j]
+        own = fmin(2.0, fmax(fabs(own), 1e-288))
+        curve = fmax(curve, 0.5e-12 * own)
         size = ((self.yv[i] - self.ov[i]) - (self.yv[j] - self.ov[j])) / curve
         room_i = (self.uv[i] if self.yv[i] > 0.0 else 0.0) - self.av[i]
         room_j = self.av[j] - (0.0 if self.yv[j] > 0.0 else -self.uv[j])

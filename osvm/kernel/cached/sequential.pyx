@@ -80,7 +80,7 @@ cdef class OnlineLoop:
         ALMA's alpha, B and C.
     record : bool
         Keep `trace`: one row (eta, y f before the step, support, b) per example (first output
-        only).
+        only), in an array for each call of `run`.
     keep_corrections : bool
         Keep `corrections`: (row, t) of every change, for voting.
     """
@@ -144,7 +144,7 @@ cdef class OnlineLoop:
         self.has_weights = weights is not None
         self.weights = np.ascontiguousarray(weights if self.has_weights else [1.0], np.float64)
         self.wv = self.weights
-        self.trace = np.zeros((0, 4))
+        self.trace = []
         self.corrections = [[] for _ in range(self.n_outputs)]
         self.states = np.zeros(self.n_outputs * sizeof(Output), np.uint8)
         self.state = <Output *> <size_t> self.states.ctypes.data
@@ -236,7 +236,7 @@ cdef class OnlineLoop:
                 self.corrections[q].append(
                     fixed[q, :2 * n_fixes[q]].reshape(-1, 2).copy())
         if self.record:
-            self.trace = np.concatenate([self.trace, steps])
+            self.trace.append(steps)
         return changed, worst
 
     # -------------------------------------------------------- inside one block

@@ -198,7 +198,7 @@ def _votes(y: Array, changes: Any, order: Any, t: int, weights: Array | None) ->
 
 def _history(loop: Any) -> dict[str, Array]:
     """One entry per example from the loop's trace (eta, y f, support, b)."""
-    eta, score, support, _ = loop.trace.T
+    eta, score, support, _ = np.concatenate(loop.trace).T
     mistakes = np.cumsum(score <= 0)
     return {
         "eta": eta.copy(),
