@@ -57,8 +57,6 @@ def suited_strength(X: Any, shape: tuple[int, Any], offset: bool, seed: int, dat
                 return usual
             if k == 1 and _is_clear(errors[C] - errors[usual], 0.5):
                 return usual
-        if not any(errors[C].sum() < errors[usual].sum() for C in _STRENGTHS[1:]):
-            return usual
     clear = [C for C in _STRENGTHS if _is_clear(errors[usual] - errors[C])]
     return min(clear, key=lambda C: errors[C].sum(), default=usual)
 
