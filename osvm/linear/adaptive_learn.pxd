@@ -288,6 +288,8 @@ cdef inline int learn_row(Bank *m, const Row *row, const Row *later, double targ
         unpacked = True
         if later != NULL and K > 1:
             fetch(m, later, v)
+            if m.judging:
+                fetch(m, later, v + (PLANE_U + m.older) * K)
         score_all(m, m.f, v, c > 0.0)
         if m.judging:
             score_means(m, m.fa, v, c > 0.0)

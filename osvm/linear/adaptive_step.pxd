@@ -337,9 +337,10 @@ cdef inline void move_columns(const Entries *row, weight_t *v, Py_ssize_t K, Py_
 cdef inline void prefetch_cells(const index_t *j, Py_ssize_t n, const char *v, Py_ssize_t stride,
                                 Py_ssize_t size) noexcept nogil:
     """Ask for `size` bytes of each column's numbers, which lie `stride` bytes apart."""
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, k
     for i in range(n):
-        OSVM_PREFETCH(v + j[i] * stride)
+        for k in range(0, size - 63, 64):       # cache lines
+            OSVM_PREFETCH(v + j[i] * stride + k)
         OSVM_PREFETCH(v + j[i] * stride + size - 1)
 
 
