@@ -315,6 +315,17 @@ def test_parts_of_a_plane_are_merged_with_their_gaussians():
         assert merged.score(*make(1000, 8)) > 0.85
 
 
+def test_merged_planes_lose_nothing_to_the_budget():
+    base = fit_plane(*make_plane(300), budget=60)
+    parts = [copy.deepcopy(base).partial_fit(*make_plane(100, seed)) for seed in range(3)]
+    assert all(part._machine.gaussian is not None and part.n_support_ > 20 for part in parts)
+    before = [part.n_support_ for part in parts]
+    merged, X = osvm.merge(parts, base), make_plane(200, 9)[0]
+    mean = np.mean([part.decision_function(X) for part in parts], axis=0)
+    np.testing.assert_allclose(merged.decision_function(X), mean, rtol=0, atol=1e-10)
+    assert [part.n_support_ for part in parts] == before
+
+
 def test_a_warm_start_whose_rows_bend_takes_the_gaussian():
     X, y = draw(600, 0), (draw(600, 0)[:, 0] > 0).astype(int)
     model = fit_plane(X, y, warm_start=True)

@@ -17,6 +17,11 @@ GAUSSIAN = "gaussian_"  # before the names of its arrays
 _HISTORY = ("eta", "loss", "error", "epsilon", "prediction")
 
 
+def make_history(n: int) -> dict[str, Array]:
+    """Arrays for what is recorded of n examples."""
+    return {name: np.empty(n) for name in _HISTORY} | {"support": np.empty(n, np.intp)}
+
+
 class BufferMachine:
     """A kernel expansion with everything needed to go on learning."""
 
@@ -36,7 +41,7 @@ class BufferMachine:
         self._chunks: dict[str, Array] | None = None
         self._recorded = 0
         if record:
-            self.record()
+            self._chunks = make_history(0)
         self.unit = 1.0  # spread of the targets of `fit`
         # beside a plane that `fit` has taken: who answers once it errs less, and by how much it
         # does so far (`plane.follow_lead`)
@@ -91,13 +96,6 @@ class BufferMachine:
         if self._chunks is None:
             raise AttributeError("history_ is kept with record=True only")
         return {name: array[: self._recorded] for name, array in self._chunks.items()}
-
-    def record(self, wanted: bool = True) -> None:
-        """Keep a history from here on, or none."""
-        self._recorded, self._chunks = 0, None
-        if wanted:
-            self._chunks = {name: np.empty(0) for name in _HISTORY}
-            self._chunks["support"] = np.empty(0, np.intp)
 
     def room_to_record(self, n: int) -> dict[str, Array] | None:
         """Arrays with room for n more entries."""

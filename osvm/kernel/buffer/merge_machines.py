@@ -21,7 +21,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from osvm._input.types import Array, State
-from osvm.kernel.buffer.machine import GAUSSIAN, BufferMachine
+from osvm.kernel.buffer.machine import GAUSSIAN, BufferMachine, copy_machine
+from osvm.kernel.buffer.plane import make_room
 from osvm.kernel.buffer.schema import CUT_SIZE, TARGETS_SIZE
 
 SIDE = 9  # of the numbers that two classes follow (cut.pxd)
@@ -58,6 +59,10 @@ def merge_machines(
     kinds = {machine.kernel.name for machine in machines}
     if len(kinds) > 1:  # a Gaussian has taken over in some parts: all have one
         machines = [machine.gaussian or machine for machine in machines]
+    elif all(machine.gaussian is not None for machine in machines):
+        machines = [copy_machine(machine) for machine in machines]
+        for machine in machines:  # nothing of a plane need go
+            make_room(machine)
     scalars, arrays = _merged(machines, shares, base, transfers)
     if any(machine.gaussian is None for machine in machines):
         return scalars, arrays

@@ -81,6 +81,8 @@ def follow_lead(
     is ahead by more than chance from four standard deviations on, were neither better.
     """
     gaps = np.clip(plane - gaussian, -LARGEST_GAP, LARGEST_GAP)
+    if not gaps.any():
+        return lead, False
     total, squares = lead[0] + np.cumsum(gaps), lead[1] + np.cumsum(np.square(gaps))
     lowest = np.minimum(np.minimum.accumulate(total), 0.0)
     squares -= np.maximum.accumulate(np.where(total <= lowest, squares, 0.0))

@@ -34,6 +34,7 @@ from osvm.kernel.buffer.machine import (
     Backup,
     BufferMachine,
     copy_machine,
+    make_history,
     restore_machine,
 )
 from osvm.kernel.buffer.measures import (
@@ -179,21 +180,18 @@ class BufferSolver:
         """Rows of a stream for a plane and the Gaussian beside it; the one that answers now."""
         assert machine.gaussian is not None
         seen, gaussian, errors = int(machine.state.t), machine.gaussian, []
+        told = make_history(batch.source.n_rows)
         try:
             own, gaussian = self._plan_for(model, batch, gaussian)
             _set_average(gaussian.state, machine.state.average)
             for one, its, shown in ((machine, plan, progress), (gaussian, own, None)):
-                one.record()
-                self._run(one, its, batch, None, seen, shown)
-                errors.append(told_errors(one.history()["prediction"], batch, machine.unit))
+                self._run(one, its, batch, None, seen, shown, told)
+                errors.append(told_errors(told["prediction"], batch, machine.unit))
         except ValueError:
             if not errors:
                 raise
             machine.gaussian = None  # the plane alone can learn these rows
             return machine
-        finally:
-            for one in (machine, gaussian):
-                one.record(False)
         machine.gaussian = gaussian
         for name in ("errors", "loss_sum"):  # of who answers
             setattr(gaussian.state, name, getattr(machine.state, name))
@@ -292,10 +290,13 @@ class BufferSolver:
         order: Array | None,
         first_id: int,
         progress: Any,
+        told: dict[str, Array] | None = None,
     ) -> None:
+        """One pass; the history goes to the machine's own, or into `told`."""
         start, n = 0, batch.source.n_rows
         state = machine.state
-        history = machine.room_to_record(n)
+        history = machine.room_to_record(n) if told is None else told
+        recorded = machine._recorded if told is None else 0
         loss0, errors0 = state.loss_sum, state.errors
         while start < n:
             stop = n
@@ -313,14 +314,14 @@ class BufferSolver:
                     order=order, nu=None if plan.nu is None else plan.nu.nu,
                     offset=plan.offset, aside=plan.set_offset, slope=plan.slope,
                     curved=plan.curved, first_id=first_id, history=history,
-                    record=machine._recorded, start=start, stop=stop,
+                    record=recorded + start, start=start, stop=stop,
                 )  # fmt: skip
             except FloatingPointError as error:
                 row = error.args[1] if batch.numbers is None else batch.numbers[error.args[1]]
                 raise ValueError(f"learning diverged: at row {row} {OUT_OF_RANGE}") from None
-            if history is not None:
-                machine._recorded += stop - start
             start = stop
+            if told is None and history is not None:
+                machine._recorded = recorded + start
             if progress is not None:
                 progress.add(
                     int(state.t) - progress.examples,
