@@ -216,7 +216,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 plan = dataclasses.replace(plan, delta=self._distances(index))
             n_out = self._n_out(n_classes, plan)
             data = Examples(source, encode_targets(codes, n_out), weight, times)
-            if not self._n_siblings and needs_bets(plan, data):
+            wide = source.n_features >= source.n_rows and not self._n_siblings
+            if wide and needs_bets(plan, data):
                 plan = dataclasses.replace(plan, schedule=BETS, reg=0.0, open_loss=False)
             plan = self._of_size(plan, source, n_out)
             shape = n_out, self._weight_dtype(rows)

@@ -296,10 +296,10 @@ def needs_bets(plan: Plan, data: Examples) -> bool:
     Its words come seldom, and steps that shrink have not learnt them when the class is told
     from what the training rows happen to hold.  Bets on them grow for as long as they are right.
     """
-    X = data.X
-    wide = X.sparse and X.n_features >= X.n_rows and affordable(X.n_features, 2)
-    two = isinstance(plan.schedule, Auto) and data.targets.dtype.kind == "f"
-    return bool(two and wide and rare_rows(data.targets, data.weight) is not None)
+    may = isinstance(plan.schedule, Auto) and affordable(data.X.n_features, 2)
+    if not (may and data.X.sparse and data.targets.dtype.kind == "f"):
+        return False
+    return rare_rows(data.targets, data.weight) is not None
 
 
 def has_usual_units(X: Any) -> bool:

@@ -28,7 +28,7 @@ _SMALL = 0.5  # mean square of rows, below which C goes by it
 _STRENGTHS, _FEWEST_JUDGED = (1.0, 0.3, 0.1), 200  # C, the first unless rows left out tell
 _TRIED_TOL, _SELDOM = 1e-2, 0.02  # errors that no other C needs to mend
 _WEAKER, _FEWEST_DENSE, _SELDOM_DENSE = (0.1, 0.003), 30, 0.1  # the same for dense rows,
-_MOST_WORK, _CLEARLY = 2**23, 2.0  # of so many numbers, and by so many standard deviations
+_MOST_WORK, _CLEARLY = 2**23, 2.5  # of so many numbers, and by so many standard deviations
 
 
 def suited_strength(X: Any, shape: tuple[int, Any], offset: bool, seed: int, data: Any) -> float:
