@@ -195,9 +195,10 @@ cdef double entries_size(const bits_t *x, const slot_t *j, const slot_t *starts,
                          Py_ssize_t n_rows, slot_t largest, bint *increase) noexcept nogil:
     """The largest magnitude of all values; infinity when an index is out of range.
 
-    `increase` says whether the columns of each row do.  Those that do not increase from one
-    entry to the next are counted in all rows at once; mostly they are as many as between rows.
-    They are counted in the cache, tile by tile: a second pass takes nearly as long as the first.
+    `increase` says whether the columns of each row do, unless it is NULL.  Those that do not
+    increase from one entry to the next are counted in all rows at once; mostly they are as many
+    as between rows.  They are counted in the cache, tile by tile: a second pass takes nearly as
+    long as the first.
     """
     cdef bits_t seen_x = 0
     cdef bint within = True
@@ -215,13 +216,17 @@ cdef double entries_size(const bits_t *x, const slot_t *j, const slot_t *starts,
             within &= in_range(j + k, count, largest)
             seen_x = larger(seen_x, float_bits(x + k, count))
             k += count
+        if increase == NULL:
+            first = row
+            continue
         falls += not_larger(j + begin, end - begin + (end < n))
         while first < row:
             begin, first = <Py_ssize_t> starts[first], first + 1
             end = <Py_ssize_t> starts[first]
             if begin < end < n:     # rows without entries have their end in common
                 falls -= j[end - 1] >= j[end]
-    increase[0] = falls == 0
+    if increase != NULL:
+        increase[0] = falls == 0
     return magnitude(seen_x) if within else INFINITY
 
 
@@ -274,9 +279,14 @@ cdef double csr_size(const Rows *X, Py_ssize_t capacity, bint *increase) noexcep
     return csr_entries_size(X, increase)
 
 
-def open_csr(values, indices, indptr, Py_ssize_t n_rows, Py_ssize_t n_features):
-    """A `RowSource` of a valid CSR matrix, or None when anything is amiss."""
+def open_csr(values, indices, indptr, Py_ssize_t n_rows, Py_ssize_t n_features,
+             bint compared=True):
+    """A `RowSource` of a valid CSR matrix, or None when anything is amiss.
+
+    Columns of a row are `compared`, for `repeats_columns`, which otherwise does it by itself.
+    """
     cdef RowSource source
+    cdef bint *increase
     cdef Py_ssize_t capacity
     cdef double largest
     try:
@@ -286,11 +296,12 @@ def open_csr(values, indices, indptr, Py_ssize_t n_rows, Py_ssize_t n_features):
     capacity = source._buffers[1].shape[0]
     if source.rows.n_rows != n_rows or n_features < 0:
         return None
+    increase = &source.increase if compared else NULL
     if capacity < KEEP_LOCK and n_rows < KEEP_LOCK:
-        largest = csr_size(&source.rows, capacity, &source.increase)
+        largest = csr_size(&source.rows, capacity, increase)
     else:
         with nogil:
-            largest = csr_size(&source.rows, capacity, &source.increase)
+            largest = csr_size(&source.rows, capacity, increase)
     source.largest = largest
     return source if largest < INFINITY else None
 

@@ -83,7 +83,7 @@ def check_X(
     if kind is _csr_matrix or kind is _csr_array:
         shape = X._shape
         if len(shape) == 2:
-            source = open_csr(X.data, X.indices, X.indptr, shape[0], shape[1])
+            source = open_csr(X.data, X.indices, X.indptr, shape[0], shape[1], summed)
         else:
             source = None
         if source is None:

@@ -43,7 +43,7 @@ class FixedSetEstimator(KernelBase):
         if kernel.name not in ("precomputed", "python"):
             check_sizes(kernels.Linear(), rows, np.float32)  # before gamma="scale"
         kernel = kernel.resolve(rows)
-        check_sizes(kernel, rows, np.float32)  # columns may be kept in float32
+        check_sizes(kernel, rows, np.float32, seen=True)  # columns may be kept in float32
         if kernel.name == "precomputed":
             if rows.shape[0] != rows.shape[1]:
                 raise ValueError(

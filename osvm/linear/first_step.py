@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Generator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -99,10 +100,12 @@ class Sample:
         return min(size, max(_FEWEST_WIDE_ROWS, int(_MOST_VALUES / count)), n)
 
 
+@lru_cache(8)  # for the next fold, candidate or label
 def some_rows(n: int, most: int) -> Array:
-    """At most so many of n rows at random, always the same ones."""
-    rng = np.random.default_rng(n)
-    return rng.choice(n, min(n, most), replace=False).astype(np.int64)
+    """At most so many of n rows at random, always the same ones; read-only."""
+    rows = np.random.default_rng(n).choice(n, min(n, most), replace=False).astype(np.int64)
+    rows.setflags(write=False)
+    return rows
 
 
 def trial_plan(plan: Plan, eta: float, sample: Sample) -> Plan:

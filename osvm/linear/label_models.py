@@ -305,7 +305,9 @@ def tried_plans(
         weight = np.ascontiguousarray(weight[sample.rows])
     sets = _rows_of(sets, sample.rows)
     present = np.bincount(sets[1], minlength=len(counts))
-    trials, searches, owns = {}, {}, {}
+    trials: dict[int, Plan] = {}
+    owns: dict[int, Plan] = {}
+    searches = {}
     made: dict[tuple[float, float], Plan] = {}  # many labels try the same
 
     def trial(k: int, eta: float) -> Plan:

@@ -55,6 +55,24 @@ def test_rows_without_entries_and_a_column_at_the_end_of_one_row_and_the_start_o
         np.testing.assert_array_equal(found.toarray(), X.toarray())
 
 
+@pytest.mark.parametrize("index", ["i4", "i8"])
+@pytest.mark.parametrize("value", ["f4", "f8"])
+def test_a_repeated_column_is_found_wherever_the_pass_over_the_values_is(index, value):
+    rng = np.random.default_rng(3)
+    for longest in (5, 90, 3000):  # entries: rows many to a tile of the pass, and many tiles
+        counts = rng.integers(0, longest, size=max(6, 9000 // longest))
+        rows = [np.sort(rng.permutation(4000)[:count]).tolist() for count in counts]
+        X = matrix(rows, 4000, index, value)
+        assert check_X(X)[1] is X
+        firsts = np.flatnonzero(counts > 1)
+        for row in (firsts[0], firsts[-1], *rng.choice(firsts, 30)):
+            k = int(X.indptr[row] + rng.integers(1, counts[row]))
+            before, X.indices[k] = X.indices[k], X.indices[k - 1]
+            _, found = check_X(X)
+            assert len(found.data) == len(X.data) - 1
+            X.indices[k] = before
+
+
 def test_unsorted_rows_are_not_copied_and_repeated_ones_not_changed():
     X = matrix([[3, 1, 0], [2, 5, 4]], 6)
     assert check_X(X)[1] is X

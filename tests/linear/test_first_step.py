@@ -322,6 +322,16 @@ def test_a_search_finds_the_steps_of_single_fits():
     np.testing.assert_allclose(best.coef_, alone.coef_, rtol=1e-6)
 
 
+def test_a_plan_with_other_numbers_is_the_one_that_would_be_made_anew():
+    for loss in (losses.Hinge(), losses.Squared()):
+        plan = Plan(loss, schedules.Bottou(), 1e-4)
+        for changed, anew in (
+            (plan.with_first_step(0.5), dataclasses.replace(plan, t0=1.0 / (0.5 * 1e-4))),
+            (plan.with_intercept_step(8.0), dataclasses.replace(plan, intercept_step=8.0)),
+        ):
+            assert vars(changed) == vars(anew) != vars(plan)
+
+
 def test_the_intercept_steps_further_for_a_rare_class():
     assert first_step.with_intercept_step(PLAN, [10, 10]).intercept_step == 1.0
     assert first_step.with_intercept_step(PLAN, [1, 63]).intercept_step == 32.0

@@ -405,6 +405,27 @@ def test_units_and_means_of_columns_do_not_matter(kind):
         one_pass(random_state=0).fit(kind(rows), sets)
 
 
+@pytest.mark.parametrize("joined", [True, False], ids=["in one pass", "apart"])
+def test_labels_are_scored_again_only_where_the_errors_of_the_fit_leave_doubt(joined, monkeypatch):
+    """All rows of a small fit were predicted after it, to warn of labels: a third of its time."""
+    rng = np.random.default_rng(8)
+    rows = rng.standard_normal((3000, 8))
+    learnt = (rows[:, :3] > 0.5).astype(int)
+    calls = []
+    decide = osvm.MultilabelClassifier.decision_function
+    counted = lambda model, X: calls.append(1) or decide(model, X)  # noqa: E731
+    monkeypatch.setattr(osvm.MultilabelClassifier, "decision_function", counted)
+    options = {"schedule": "bottou" if joined else "auto", "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        osvm.MultilabelClassifier(**options).fit(rows, learnt)
+    assert not calls
+    noise = (rng.random((3000, 1)) < 0.4).astype(int)
+    with pytest.warns(osvm.exceptions.ConvergenceWarning, match="1 of 4 labels .3."):
+        osvm.MultilabelClassifier(**options).fit(rows, np.hstack([learnt, noise]))
+    assert len(calls) == 1
+
+
 def test_a_label_of_few_rows_is_no_order_to_warn_of():
     rng = np.random.default_rng(6)
     rows = rng.standard_normal((4000, 5))

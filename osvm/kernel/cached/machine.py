@@ -280,16 +280,18 @@ def restore_machine(n_features: int, scalars: Any, arrays: dict[str, Array]) -> 
     return CachedMachine.from_state(kernel, n_features, scalars, arrays)
 
 
-def check_sizes(kernel: kernels.Kernel, rows: Any, dtype: Any) -> None:
-    """Raise ValueError where norms of the rows, or k(x, x), overflow `dtype`."""
+def check_sizes(kernel: kernels.Kernel, rows: Any, dtype: Any, seen: bool = False) -> None:
+    """Raise ValueError where norms of the rows, unless they were `seen`, or k(x, x), overflow."""
     if kernel.name in ("precomputed", "python"):
         return
     gamma = getattr(kernel, "gamma", 1.0)
     if gamma > np.finfo(dtype).max:
         raise ValueError(f"gamma={gamma:g} overflows {np.dtype(dtype)}; scale the rows")
     with np.errstate(over="ignore"):
-        fits = np.isfinite(kernels.Linear().diagonal(rows).astype(dtype))
-        if kernel.name != kernels.RBF.name:  # of a row with itself it is 1
+        fits = np.ones(rows.shape[0], bool)
+        if not seen:
+            fits &= np.isfinite(kernels.Linear().diagonal(rows).astype(dtype))
+        if kernel.name not in ("rbf", "linear"):  # of a row with itself 1, or its norm
             fits &= np.isfinite(kernel.diagonal(rows).astype(dtype))
     if not fits.all():
         raise ValueError(
