@@ -110,6 +110,9 @@ class LabelSets:
                 f"the columns of a matrix Y are those of classes_, here {index.classes.tolist()}: "
                 "give classes in that order, or sets of labels"
             )
+        numbered = index.classes.tolist() == list(range(len(index)))
+        if classes is not None and self.width < len(index) and numbered:
+            return self  # labels that are their columns' numbers, more of which are named
         if self.width != len(index):
             raise ValueError(f"Y has {self.width} columns where the model has {len(index)} labels")
         return LabelSets(index.classes[self.flat], self.ends, None)
