@@ -157,7 +157,7 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         attributes : dict, optional
             Stored together with the weights.
         """
-        data = self._told(data)
+        data = data if data.weight is None else self._told(data)
         source, attributes = data.X, attributes or {}
         rng = make_generator(self.random_state)
         warm = self._warm_learner(source, shape[0]) if self.warm_start else None

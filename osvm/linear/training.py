@@ -57,6 +57,11 @@ class Examples:
         return Examples(X, self.targets[rows], self.weight[rows], times)
 
 
+def n_told(weight: Array) -> int:
+    """How many rows have weight; all where none has."""
+    return int(np.count_nonzero(weight)) or len(weight)
+
+
 @dataclass(frozen=True)
 class Passes:
     """How often and in which order `train` visits the rows; `tol` ends it early."""

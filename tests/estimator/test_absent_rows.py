@@ -41,3 +41,24 @@ def test_rows_of_weight_0_may_hold_anything(model, how, form):
     same = getattr(model, how)(form(X[alone]), y[alone]) if how == "fit" else None
     least = 0.9 if same is None else same.score(form(X[TEST]), y[TEST]) - 0.01
     assert found >= (0.5 if how == "partial_fit" else least)
+
+
+def test_a_C_goes_by_the_rows_that_have_weight():
+    y = (SCORES[TRAIN, 0] > 0).astype(int)
+    alone = np.flatnonzero(WEIGHT[TRAIN])
+    model = osvm.LinearClassifier(C=0.01, shuffle=False, epochs=50)
+    found = model.fit(SPOILT, y, sample_weight=WEIGHT[TRAIN]).coef_
+    same = model.fit(X[alone], y[alone]).coef_
+    np.testing.assert_allclose(found, same, rtol=1e-6)
+
+
+def test_a_search_goes_by_the_rows_that_have_weight():
+    """Errors on the others decided which candidate was best."""
+    y = (SCORES[TRAIN, 0] > 0).astype(int)
+    spoilt = np.where(WEIGHT[TRAIN] > 0, y, 1 - y)
+    alone = np.flatnonzero(WEIGHT[TRAIN])
+    model = osvm.LinearClassifier(epochs=1, shuffle=False)
+    grid = {"reg": [1e-1, 1e-5]}
+    search = osvm.model_selection.one_pass_search
+    found = search(model, X[TRAIN], spoilt, grid, sample_weight=WEIGHT[TRAIN])
+    np.testing.assert_allclose(found.error_, search(model, X[alone], y[alone], grid).error_)
