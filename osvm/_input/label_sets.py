@@ -101,10 +101,18 @@ class LabelSets:
             index = LabelIndex.empty() if self.width is None else self.new_index()
         return index
 
-    def named(self, index: LabelIndex) -> LabelSets:
+    def named(self, index: LabelIndex, classes: Any = None) -> LabelSets:
         """With the labels of `index` for the columns of a matrix, as `predict` has them."""
         if self.width is None:
             return self
+        if classes is not None and list(classes) != index.classes.tolist():
+            raise ValueError(
+                f"the columns of a matrix Y are those of classes_, here {index.classes.tolist()}: "
+                "give classes in that order, or sets of labels"
+            )
+        numbered = index.classes.tolist() == list(range(len(index)))
+        if classes is not None and self.width < len(index) and numbered:
+            return self  # labels that are their columns' numbers, more of which are named
         if self.width != len(index):
             raise ValueError(f"Y has {self.width} columns where the model has {len(index)} labels")
         return LabelSets(index.classes[self.flat], self.ends, None)

@@ -44,6 +44,12 @@ class Batch:
     index: LabelIndex | None = None
     numbers: Array | None = None
 
+    def told(self) -> Batch:
+        """The examples that have weight: what parameters go by. All where none has."""
+        if self.weights is None or self.weights.all() or not self.weights.any():
+            return self
+        return self.take(np.flatnonzero(self.weights))
+
     def take(self, rows: Array) -> Batch:
         """Some of the examples, by their numbers."""
         X = self.X[rows]

@@ -128,6 +128,15 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         """What a fit stores besides the weights, and together with them."""
         return {}
 
+    def _told(self, data: Examples) -> Examples:
+        """Those that have weight, in the scale of their columns."""
+        told = data.told()
+        is_new = not (self.warm_start and "_learner" in self.__dict__)
+        if told is not data and isinstance(told.X, ScaledRows) and is_new:
+            scaling = Scaling.of(self.scale, told.X.X, self._may_center())
+            told.X = scaled(told.X.X, scaling, fresh=True)
+        return told
+
     def _train(
         self,
         given: tuple[Any, Any, Any],
@@ -148,6 +157,7 @@ class LinearEstimator(LinearState, QuickOneExample, CallbackSupport, OnlineEstim
         attributes : dict, optional
             Stored together with the weights.
         """
+        data = data if data.weight is None else self._told(data)
         source, attributes = data.X, attributes or {}
         rng = make_generator(self.random_state)
         warm = self._warm_learner(source, shape[0]) if self.warm_start else None

@@ -28,7 +28,7 @@ from osvm.linear.first_step import needs_bets
 from osvm.linear.plan import BETS, Plan, affordable, find_loss, resolve_plan
 from osvm.linear.scores import Platt
 from osvm.linear.state import _STATE
-from osvm.linear.training import Examples
+from osvm.linear.training import Examples, n_told
 from osvm.schedules import MOST_COLUMNS_PER_ROW, SMD, Auto
 from osvm.taxonomy import Taxonomy
 
@@ -209,7 +209,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 "_index": index,
                 "_balance": RunningBalance(count_codes(codes, n_classes)),
             }
-            plan = resolve_plan(self, source.n_rows)
+            n = source.n_rows if weight is None else n_told(weight)
+            plan = resolve_plan(self, n)
             if source.n_rows > MOST_ROWS:
                 plan = plan.of_classes(n_classes, source.n_features, source.n_rows)
             if plan.multi_loss or self.taxonomy is not None:

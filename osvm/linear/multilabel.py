@@ -266,7 +266,7 @@ epochs, tol, shuffle, random_state, probability
                 )
             is_first = "_index" not in self.__dict__
             index = sets.stream_index(self.__dict__.get("_index"), classes)
-            sets = sets.named(index)
+            sets = sets.named(index, classes)
             wide, codes = index.grown(sets.flat) if len(sets.flat) else (index, sets.flat)
             if not 0 < len(wide) <= MAX_LABELS:
                 raise ValueError(f"{len(wide)} labels; there must be 1 to {MAX_LABELS}")

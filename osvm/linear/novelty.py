@@ -17,7 +17,7 @@ from osvm.linear.first_step import some_rows
 from osvm.linear.one_score import OneScore
 from osvm.linear.plan import resolve_plan
 from osvm.linear.scaling import ScaledRows, decide, first_sq_norm, take
-from osvm.linear.training import Examples
+from osvm.linear.training import Examples, n_told
 
 RECENT = 1024  # scores of a stream that its offset is taken from
 # reg in units of the squared norm of the rows' mean, and of a stream's first row: sparse rows
@@ -114,7 +114,8 @@ class LinearNovelty(OutlierMixin, OneScore):
             weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
             self._check_nu()
             reg = _in_range(_REG_OF_MEAN * _sq_mean(rows, self.normalize, source))
-            plan = resolve_plan(self, source.n_rows, usual_reg=reg)
+            n = source.n_rows if weight is None else n_told(weight)
+            plan = resolve_plan(self, n, usual_reg=reg)
             data = Examples(source, np.ones(source.n_rows), weight)
             self._train((X, None, sample_weight), data, plan, (1, self._weight_dtype(rows)))
             return self

@@ -10,7 +10,7 @@ from osvm._input.types import Array
 from osvm.linear.constant import warn_of_targets
 from osvm.linear.one_score import OneScore
 from osvm.linear.plan import resolve_plan
-from osvm.linear.training import Examples
+from osvm.linear.training import Examples, n_told
 
 
 class LinearRegressor(RegressorMixin, OneScore):
@@ -93,7 +93,8 @@ class LinearRegressor(RegressorMixin, OneScore):
             source, rows = self._open(X, reset=True)
             targets = validate.check_y_regression(y, source.n_rows)
             weight = validate.check_sample_weight(sample_weight, source.n_rows, allow_zero=False)
-            plan = resolve_plan(self, source.n_rows)
+            n = source.n_rows if weight is None else n_told(weight)
+            plan = resolve_plan(self, n)
             data = Examples(source, targets, weight)
             self._train((X, y, sample_weight), data, plan, (1, self._weight_dtype(rows)))
             warn_of_targets(targets, plan.loss, stacklevel=2)

@@ -21,7 +21,7 @@ from osvm.linear.examples import BLOCK, WINDOW, bounded_weight, full, windowed
 from osvm.linear.learner import SGDLearner
 from osvm.linear.mixing import Mixer, useful_jobs
 from osvm.linear.plan import Plan
-from osvm.linear.scaling import ScaledRows, decide, rows_named, spread_rows
+from osvm.linear.scaling import ScaledRows, decide, rows_named, scaled, spread_rows, take
 from osvm.linear.scores import Platt
 from osvm.linear.scores import objective as compiled_objective
 from osvm.schedules import DECIDED_AT, Auto
@@ -44,6 +44,23 @@ class Examples:
     targets: Array
     weight: Array | None = None
     times: Array | None = None
+
+    def told(self) -> Examples:
+        """Those that have weight; all where none has."""
+        if self.weight is None or self.weight.all() or not self.weight.any():
+            return self
+        rows = np.flatnonzero(self.weight)
+        times = None if self.times is None else self.times[rows]
+        if isinstance(self.X, ScaledRows):
+            X: Any = scaled(take(self.X.X, rows, renumber=False)[0], self.X.scaling)
+        else:
+            X, _ = take(self.X, rows, renumber=False)
+        return Examples(X, self.targets[rows], self.weight[rows], times)
+
+
+def n_told(weight: Array) -> int:
+    """How many rows have weight; all where none has."""
+    return int(np.count_nonzero(weight)) or len(weight)
 
 
 @dataclass(frozen=True)

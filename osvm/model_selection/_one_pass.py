@@ -34,7 +34,7 @@ from osvm.linear.first_step import (
     with_intercept_step,
 )
 from osvm.linear.plan import EPOCHS, Plan, one_setting, resolve_plan
-from osvm.linear.training import Examples, objective, resolve_shuffle, visiting_order
+from osvm.linear.training import Examples, n_told, objective, resolve_shuffle, visiting_order
 
 # Parameters that may differ between candidates: those that act on one column.
 SEARCHABLE = ("C", "eta0", "project", "reg", "schedule")
@@ -120,9 +120,11 @@ class OnePassSearch:
         for model in models:
             options.refuse("search", options.asked(model))
         delta = base._distances(index)
-        plans = [resolve_plan(model, source.n_rows, delta) for model in models]
+        n = source.n_rows if weight is None else n_told(weight)
+        plans = [resolve_plan(model, n, delta) for model in models]
         n_out = base._n_out(len(index), plans[0])
-        targets = encode_targets(codes, n_out)
+        told = Examples(source, encode_targets(codes, n_out), weight).told()
+        source, targets, weight = told.X, told.targets, told.weight
         rng = make_generator(base.random_state)
         dtype = base._weight_dtype(rows)
         shuffle = resolve_shuffle(base.shuffle, targets)

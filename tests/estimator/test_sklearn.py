@@ -44,8 +44,6 @@ ONE_LABEL = "the check gives a label, not a set of labels, for each row, which i
 ONE_COLUMN = "predict gives a column for each label"
 EXPECTED_OF_SETS = {
     **EXPECTED,
-    "check_sample_weights_pandas_series": ONE_LABEL,
-    "check_classifier_data_not_an_array": ONE_LABEL,
     "check_classifiers_one_label": ONE_LABEL,
     "check_classifiers_one_label_sample_weights": ONE_LABEL,
     "check_classifiers_classes": ONE_LABEL,

@@ -341,7 +341,8 @@ class BufferSolver:
         trial: Kernel | None = None,
     ) -> tuple[Plan, BufferMachine]:
         """A new machine for these parameters and data; `trial` is the kernel of a trial."""
-        middle, unit = measure_targets(batch, n_rows)
+        told = batch.told()
+        middle, unit = measure_targets(told, n_rows)
         width, reg = setting
         if reg is not None:
             reg /= step_unit(losses.get(getattr(model, "loss", "novelty")), unit)
@@ -357,14 +358,14 @@ class BufferSolver:
                 f"X has {source.n_features} features; kernel machines take at most 2**31 - 1: "
                 "hash the features to fewer columns"
             )
-        kernel = trial or kernel.resolve(batch.X)
+        kernel = trial or kernel.resolve(told.X)
         if setting == choice.PLANE:
-            kernel = plane_kernel(kernel, batch.X, plan.set_offset)
+            kernel = plane_kernel(kernel, told.X, plan.set_offset)
         elif width != 1.0:
             kernel = replace(kernel, gamma=width * kernel.gamma)  # type: ignore[union-attr]
         if trial is None:
             if setting != choice.PLANE:  # whose learner follows the size of each column
-                warn_rows(kernel, batch.X)
+                warn_rows(kernel, told.X)
             if n_rows is not None and n_rows >= TOLD:
                 warn_tube(plan.loss_part, unit, 1)
         state = KernelState(
