@@ -217,8 +217,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 plan = dataclasses.replace(plan, delta=self._distances(index))
             n_out = self._n_out(n_classes, plan)
             data = Examples(source, encode_targets(codes, n_out), weight, times)
-            wide = source.n_features >= source.n_rows and not self._n_siblings
-            if wide and needs_bets(plan, data):
+            wide = source.n_features >= source.n_rows
+            if wide and needs_bets(plan, data, max(1, self._n_siblings)):
                 plan = dataclasses.replace(plan, schedule=BETS, reg=0.0, open_loss=False)
             plan = self._of_size(plan, source, n_out)
             shape = n_out, self._weight_dtype(rows)

@@ -293,13 +293,13 @@ def competing(plan: Plan, data: Examples) -> int:
     return OF_FIT if float(weights.min()) >= _RARE * float(weights.sum()) else OF_RARE
 
 
-def needs_bets(plan: Plan, data: Examples) -> bool:
+def needs_bets(plan: Plan, data: Examples, n_models: int) -> bool:
     """Whether one of two classes is rare in sparse rows of more columns than rows, as in text.
 
     Its words come seldom, and steps that shrink have not learnt them when the class is told
     from what the training rows happen to hold.  Bets on them grow for as long as they are right.
     """
-    may = isinstance(plan.schedule, Auto) and affordable(data.X.n_features, 2)
+    may = isinstance(plan.schedule, Auto) and affordable(data.X.n_features, 2 * n_models)
     if not (may and data.X.sparse and data.targets.dtype.kind == "f"):
         return False
     return rare_rows(data.targets, data.weight) is not None

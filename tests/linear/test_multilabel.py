@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference_linear as reference
-from scipy.sparse import csr_array, load_npz
+from scipy.sparse import csr_array, load_npz, random_array
 
 import osvm
 from osvm import schedules
@@ -234,6 +234,27 @@ def test_labels_that_come_after_a_fit_share_its_parameters():
     alone = osvm.LinearClassifier(reg=1 / (0.1 * 300))
     alone.partial_fit(X[1:], (np.arange(1, 300) % 3 > 0).astype(int), classes=[0, 1])
     np.testing.assert_allclose(model.coef_[4], alone.coef_[0], rtol=1e-9)
+
+
+def test_rare_labels_of_texts_are_found_as_by_linear_classifier():
+    """Steps that shrink found none of their words: F1 .14, not .39 (Reuters, 300 rows)."""
+    generator = np.random.default_rng(0)
+    rows = random_array((400, 3000), density=0.01, rng=generator, format="csr")
+    truth = generator.normal(size=(3000, 3)) * (generator.random((3000, 1)) < 0.1)
+    scores = rows @ truth
+    member = (scores > np.quantile(scores, [0.95, 0.9, 0.4], axis=0).diagonal()).astype(int)
+    model = osvm.MultilabelClassifier(random_state=0).fit(rows, member)
+    ones = [osvm.LinearClassifier(random_state=0).fit(rows, column) for column in member.T]
+    assert [one.schedule_.name for one in ones] == ["coin_betting", "coin_betting", "auto"]
+    again = osvm.from_bytes(model.to_bytes())
+    for one, column in zip(ones, member.T):
+        one.partial_fit(rows[:50], column[:50])
+    for labels in (model, again):
+        labels.partial_fit(rows[:50], member[:50])
+        np.testing.assert_array_equal(labels.coef_, np.vstack([one.coef_ for one in ones]))
+        np.testing.assert_array_equal(
+            labels.intercept_, np.hstack([one.intercept_ for one in ones])
+        )
 
 
 def test_labels_of_no_row_and_of_every_row():
