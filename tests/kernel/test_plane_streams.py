@@ -87,7 +87,7 @@ STREAMS = {
     "third": (make_third(600, 0, 2), make_third, 0.0),
     "middle": (make_middle(600, 5, 2), make_middle, 0.04),
     "ring": ((draw(600, 0), (draw(600, 0)[:, 0] > 0).astype(int)), make_ring, 0.3),
-    "opposite": (make_plane(600), make_opposite, 0.0),
+    "opposite": (make_plane(600), make_opposite, -0.01),  # which planes learn too, by now
     "numbers": (make_numbers(600, 0, False), make_numbers, 0.03),
 }
 
