@@ -302,7 +302,7 @@ class Plan:
 
     def with_first_step(self, eta: float) -> Plan:
         """t0 for a first step of this size."""
-        return dataclasses.replace(self, t0=1.0 / (eta * self.schedule_reg))
+        return dataclasses.replace(self, t0=1.0 / max(eta * self.schedule_reg, 1e-300))
 
 
 def affordable(n_features: int, n_out: int) -> int:

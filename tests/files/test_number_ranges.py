@@ -321,3 +321,15 @@ def test_linear_svc_refuses_a_solution_that_is_not_finite():
     with pytest.raises(ValueError, match="overflow"):
         model.fit(rows, y, sample_weight=np.full(60, 1e50))
     assert model.to_bytes() == before
+
+
+def test_a_first_row_whose_square_overflows():
+    """A stream raised ZeroDivisionError: the first step was 0."""
+    model = osvm.LinearRegressor("squared", reg=1e-24)
+    for size in (1e160, 1e200):
+        try:
+            model.partial_fit([[size, 1.0]], [1.0])
+        except FloatingPointError:
+            assert state(model) is None
+        else:
+            assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
