@@ -333,3 +333,13 @@ def test_a_first_row_whose_square_overflows():
             assert state(model) is None
         else:
             assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+@pytest.mark.parametrize("target", [CLASSES, CLASSES > 0, X[:, 0]])
+def test_bets_on_gradients_below_float32_are_not_made(target):
+    """0/0 made weights NaN."""
+    number = target.dtype.kind == "f"
+    model = (osvm.LinearRegressor if number else osvm.LinearClassifier)(schedule="coin_betting")
+    model.partial_fit(X.astype(np.float32), target, sample_weight=np.full(200, 1e-50))
+    assert np.isfinite(model.coef_).all()
+    assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
