@@ -343,3 +343,14 @@ def test_bets_on_gradients_below_float32_are_not_made(target):
     model.partial_fit(X.astype(np.float32), target, sample_weight=np.full(200, 1e-50))
     assert np.isfinite(model.coef_).all()
     assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+@pytest.mark.parametrize(("eta0", "reg"), [(0.1, 10.0), (1e-3, 100.0), (1e-22, 1e7)])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_averages_of_weights_that_shrink_fast_are_finite(loss, eta0, reg):
+    """Sums in units of a scale that falls overflowed, and all weights were NaN."""
+    for y in (CLASSES, CLASSES > 0):
+        model = osvm.LinearClassifier(loss, scale="running", eta0=eta0, reg=reg, random_state=0)
+        model.fit(X, y).partial_fit(X, y)
+        assert np.isfinite(model.coef_).all()
+        assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
