@@ -224,18 +224,26 @@ cdef inline void see_target(Bank *m, double y, double c) noexcept nogil:
 
 
 cdef inline void fold(Bank *m, Py_ssize_t g, weight_t *v) noexcept nogil:
-    """Put a group's scale and inflation into its numbers."""
+    """Put a group's scale and inflation into its numbers.
+
+    The sums of scales go into the windows, for in units of a scale that falls they overflow.
+    """
     cdef Group *group = &m.groups[g]
-    cdef Py_ssize_t j, k, K = m.K
+    cdef Py_ssize_t j, k, o, K = m.K
     cdef double root = sqrt(group.inflation), scale = group.scale
+    cdef bint moves = m.averages and scale != 1.0
     for j in range(m.n_features):
         for k in range(g * m.n_out, (g + 1) * m.n_out):
+            if moves:
+                for o in range(1 if m.paired else 2):
+                    v[j * m.stride + (PLANE_U + o) * K + k] -= <weight_t> (
+                        group.sums[o] * v[j * m.stride + k])
             v[j * m.stride + k] *= <weight_t> scale
             v[j * m.stride + K + k] /= <weight_t> root
     for k in range(g * m.n_out, (g + 1) * m.n_out):
         m.b[K + k] /= root
-    group.sums[0] /= scale
-    group.sums[1] /= scale
+    if moves:
+        group.sums[0] = group.sums[1] = 0.0
     group.scale = group.inflation = 1.0
 
 

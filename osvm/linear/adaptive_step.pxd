@@ -431,7 +431,7 @@ cdef inline double bet(weight_t *cell, Py_ssize_t K, Py_ssize_t last, double g,
     """The bet of one coordinate after the gradient g; how far w moves."""
     cdef weight_t *rest = cell + last           # L, A, R
     cdef double w = cell[0], theta = cell[K] - g, size = fabs(g), reward, new
-    cdef double L = rest[0] if rest[0] > size else size
+    cdef double L = <weight_t> (rest[0] if rest[0] > size else size)  # may be 0 in float32
     if not L > 0.0:
         return 0.0
     reward = rest[2 * K] - g * w

@@ -304,7 +304,7 @@ class Plan:
 
     def with_first_step(self, eta: float) -> Plan:
         """t0 for a first step of this size."""
-        return self._changed(t0=1.0 / (eta * self.schedule_reg), needs_t0=False)
+        return self._changed(t0=1.0 / max(eta * self.schedule_reg, 1e-300), needs_t0=False)
 
     def with_intercept_step(self, step: float) -> Plan:
         """The plan of which t0 is open, with this step of b."""

@@ -321,3 +321,36 @@ def test_linear_svc_refuses_a_solution_that_is_not_finite():
     with pytest.raises(ValueError, match="overflow"):
         model.fit(rows, y, sample_weight=np.full(60, 1e50))
     assert model.to_bytes() == before
+
+
+def test_a_first_row_whose_square_overflows():
+    """A stream raised ZeroDivisionError: the first step was 0."""
+    model = osvm.LinearRegressor("squared", reg=1e-24)
+    for size in (1e160, 1e200):
+        try:
+            model.partial_fit([[size, 1.0]], [1.0])
+        except FloatingPointError:
+            assert state(model) is None
+        else:
+            assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+@pytest.mark.parametrize("target", [CLASSES, CLASSES > 0, X[:, 0]])
+def test_bets_on_gradients_below_float32_are_not_made(target):
+    """0/0 made weights NaN."""
+    number = target.dtype.kind == "f"
+    model = (osvm.LinearRegressor if number else osvm.LinearClassifier)(schedule="coin_betting")
+    model.partial_fit(X.astype(np.float32), target, sample_weight=np.full(200, 1e-50))
+    assert np.isfinite(model.coef_).all()
+    assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+@pytest.mark.parametrize(("eta0", "reg"), [(0.1, 10.0), (1e-3, 100.0), (1e-22, 1e7)])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_averages_of_weights_that_shrink_fast_are_finite(loss, eta0, reg):
+    """Sums in units of a scale that falls overflowed, and all weights were NaN."""
+    for y in (CLASSES, CLASSES > 0):
+        model = osvm.LinearClassifier(loss, scale="running", eta0=eta0, reg=reg, random_state=0)
+        model.fit(X, y).partial_fit(X, y)
+        assert np.isfinite(model.coef_).all()
+        assert osvm.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
