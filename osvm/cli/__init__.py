@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where an error can still be told
         return status
     except BrokenPipeError:  # the reader of a pipe has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
     except (ValueError, OSError, ImportError, ArithmeticError) as error:
         _report(name, _describe(error))
@@ -125,8 +125,15 @@ def _describe(error: BaseException) -> str:
 def _report(name: str, text: str) -> None:
     with contextlib.suppress(OSError):
         print(f"{name}: {text}", file=sys.stderr)
-    with contextlib.suppress(OSError):
+    try:
         sys.stdout.flush()
+    except OSError:
+        _drop_output()
+
+
+def _drop_output() -> None:
+    """Send what could not be written nowhere, or the interpreter tries once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Tolerant:

@@ -88,12 +88,16 @@ def test_training_goes_on_when_nobody_reads_the_table(folder):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_an_error(folder):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_an_error(folder, unbuffered, monkeypatch):
+    """With a buffer, the interpreter tried once more at its end: status 120."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     for line in ("osvm predict a.svm -m a.osvm -q > /dev/full", "osvm version > /dev/full"):
         done = shell(line, folder)
         assert done.returncode == 1
         assert b"No space left on device" in done.stderr
         assert b"Traceback" not in done.stderr
+        assert b"ignored" not in done.stderr
 
 
 def test_devices_and_folders_are_never_replaced(folder, tmp_path):
