@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 import reference_adaptive as reference
 import scipy.sparse as sp
-from sklearn.metrics import f1_score
-from sklearn.preprocessing import normalize
 
 import osvm
 from osvm._input.rows import RowSource
@@ -218,6 +216,15 @@ def test_fit_goes_on_with_the_best_setting_alone():
     assert model.n_iter_ == 2
 
 
+def f1_of(answer, truth):
+    """Of class 1."""
+    return 2.0 * np.sum(answer & truth) / max(1, np.sum(answer) + np.sum(truth))
+
+
+def unit_rows(X):
+    return (sp.diags(1.0 / np.sqrt(X.multiply(X).sum(axis=1)).A1) @ X).tocsr()
+
+
 def make_wide_rare(n, seed, d=20_000, count=40):
     """Sparse rows, most of whose columns come once or twice; 5 % are of class 1."""
     rng = np.random.default_rng(seed)
@@ -239,10 +246,10 @@ def test_a_rare_class_of_more_columns_than_rows_is_found(n, norm):
     for seed in range(2):
         X, y, X_test, y_test = make_wide_rare(n, seed)
         if norm:  # as tf-idf has them
-            X, X_test = (normalize(rows) for rows in (X, X_test))
+            X, X_test = (unit_rows(rows) for rows in (X, X_test))
         model = osvm.LinearClassifier(random_state=0).fit(X, y)
         assert model.schedule_ == CoinBetting()
-        found.append(f1_score(y_test, model.predict(X_test)))
+        found.append(f1_of(model.predict(X_test), y_test))
     assert np.mean(found) > (0.3 if norm else 0.45)  # 0 and .12 with steps that shrink
     assert osvm.LinearClassifier(reg=1e-4).fit(X, y).schedule_ == Bottou()
     # and on in a stream, from a file as from memory, with a new label
